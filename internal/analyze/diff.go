@@ -1,0 +1,81 @@
+package analyze
+
+// Verdicts of a comparison.
+const (
+	Regressed    = "regressed"
+	Improved     = "improved"
+	Unchanged    = "unchanged"
+	Inconclusive = "inconclusive"
+	Differ       = "differ"    // the data cannot carry a verdict
+	Identical    = "identical" // the same recording
+	TooRare      = "too rare"  // not tested: too few waits
+	New          = "new"       // absent in every baseline run, present in every candidate run
+	Gone         = "gone"      // the reverse
+)
+
+// Diff is the comparison of two sides.
+type Diff struct {
+	Schema     int       `json:"schema"`
+	Baseline   *Report   `json:"baseline"`
+	Candidate  *Report   `json:"candidate"`
+	Pairs      int       `json:"pairs"` // interleaved pairs; 0 when the sides are not paired
+	Per        string    `json:"per"`   // "operation" or "second"
+	Operation  string    `json:"operation,omitempty"`
+	Verdict    string    `json:"verdict"`
+	Headline   string    `json:"headline"` // one sentence that carries the verdict
+	Rows       []Row     `json:"rows"`
+	Throughput *Change   `json:"throughput,omitempty"` // operations per second, unrecorded windows where there are any
+	Latency    []Change  `json:"latency,omitempty"`
+	Flames     []Flame   `json:"-"`
+	Gate       []GateRow `json:"gate,omitempty"`
+	Lost       [2]int64  `json:"lost"`
+	Warnings   []string  `json:"warnings"`
+}
+
+// Row is one compared quantity. Values are per operation or per second (ns/op, ns/s).
+type Row struct {
+	By        string   `json:"by"` // lock, boundary, root, total, idle, backpressure, handoff, runtime
+	Name      string   `json:"name"`
+	Baseline  Value    `json:"baseline"`
+	Candidate Value    `json:"candidate"`
+	Ratio     *float64 `json:"ratio"` // candidate ÷ baseline; nil when a side is zero
+	Low       *float64 `json:"low"`   // 95 % interval of the ratio
+	High      *float64 `json:"high"`
+	Change    float64  `json:"change"` // candidate − baseline
+	P         *float64 `json:"p"`
+	PAdjusted *float64 `json:"p_adjusted"`
+	Tested    bool     `json:"tested"`
+	MDE       *float64 `json:"mde"`          // smallest relative change these pairs could have shown
+	PairsFor  *int     `json:"pairs_needed"` // pairs that would show ±10 %
+	Verdict   string   `json:"verdict"`
+	Note      string   `json:"note,omitempty"`
+}
+
+// Value is one side of a row.
+type Value struct {
+	Value       float64  `json:"value"` // per operation or second
+	DelayNS     int64    `json:"delay_ns"`
+	Contentions int64    `json:"contentions"`
+	MeanNS      float64  `json:"mean_ns"`
+	WaitingAvg  float64  `json:"waiting_avg"`
+	HeldUpShare *float64 `json:"held_up_share,omitempty"`
+}
+
+// Change is a quantity of both sides with an interval on its ratio.
+type Change struct {
+	Name      string   `json:"name"`
+	Unit      string   `json:"unit"` // "op/s", "ns"
+	Baseline  float64  `json:"baseline"`
+	Candidate float64  `json:"candidate"`
+	Ratio     *float64 `json:"ratio"`
+	Low       *float64 `json:"low"`
+	High      *float64 `json:"high"`
+	N         int      `json:"n"`
+}
+
+// GateRow is the outcome of one --fail-on expression.
+type GateRow struct {
+	Expr    string `json:"expr"`
+	Tripped bool   `json:"tripped"`
+	Reason  string `json:"reason"`
+}

@@ -1,0 +1,147 @@
+// Package analyze turns recordings into answers: which lock, who waited, who
+// woke or held, how much, and whether two recordings really differ.
+//
+// It is pure: it reads profiles and manifests already in memory, touches no
+// live system and prints nothing.
+package analyze
+
+import "contend/internal/recording"
+
+// Report is the analysis of one side: a recording, or the merged recordings of
+// a series. Durations are nanoseconds; a nil pointer is "not captured".
+type Report struct {
+	Schema     int                       `json:"schema"`
+	Title      string                    `json:"title"`
+	Recording  *recording.Manifest       `json:"recording,omitempty"` // of the first run, for a series
+	Runs       int                       `json:"runs"`
+	Profile    string                    `json:"profile"` // the profile the tables are made of
+	Mode       string                    `json:"mode"`    // what that profile can see: "locks", "all", …
+	Totals     Totals                    `json:"totals"`
+	Goroutines Goroutines                `json:"goroutines"`
+	Locks      []Lock                    `json:"locks"`
+	Boundaries []Boundary                `json:"boundaries"`
+	Roots      []Root                    `json:"roots"`
+	Functions  []Root                    `json:"functions,omitempty"`
+	Rules      []RuleTake                `json:"rules,omitempty"`
+	Workload   *recording.WorkloadResult `json:"workload,omitempty"`
+	Flames     []Flame                   `json:"-"`
+	Lost       map[string]int64          `json:"lost"` // "collector.counter" → count, non-zero ones only
+	Warnings   []string                  `json:"warnings"`
+}
+
+// Totals are sums over the window.
+type Totals struct {
+	WallNS         int64  `json:"wall_ns"` // summed over runs
+	WaitNS         int64  `json:"wait_ns"`
+	IdleNS         *int64 `json:"idle_ns"`
+	BackPressureNS *int64 `json:"backpressure_ns"`
+	HandoffNS      *int64 `json:"handoff_ns"`
+	RuntimeNS      *int64 `json:"runtime_ns"`
+	BlockedNS      int64  `json:"blocked_ns"`
+	BlockedAppNS   int64  `json:"blocked_app_ns"` // blocked, with an application frame in the stack
+	LockNS         int64  `json:"lock_ns"`        // the part of blocked that is class lock
+	RunQueueNS     int64  `json:"runqueue_ns"`
+	Contentions    int64  `json:"contentions"`
+	OpenWaits      int64  `json:"open_waits"` // cut by an edge of the window
+	Operations     *int64 `json:"operations,omitempty"`
+}
+
+// Goroutines says how many were in each state on average: time ÷ wall.
+type Goroutines struct {
+	Running      *float64 `json:"running"`
+	WaitingCPU   *float64 `json:"waiting_cpu"`
+	Lock         *float64 `json:"lock"`
+	BackPressure *float64 `json:"backpressure"`
+	Handoff      *float64 `json:"handoff"`
+	Runtime      *float64 `json:"runtime"`
+	Idle         *float64 `json:"idle"`
+}
+
+// Lock is one row of the lock table: a class of lock instances.
+type Lock struct {
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"` // mutex, rwmutex, fdmutex, waitgroup, …, unknown
+	Class        string   `json:"class"`
+	DelayNS      int64    `json:"delay_ns"`
+	Contentions  int64    `json:"contentions"`
+	Share        float64  `json:"share"` // of BlockedAppNS; shown, never tested
+	WaitingAvg   float64  `json:"waiting_avg"`
+	HeldUpShare  *float64 `json:"held_up_share"` // wall time with at least one waiter ÷ wall
+	Ceiling      *float64 `json:"ceiling,omitempty"`
+	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
+	RunQueueNS   int64    `json:"runqueue_ns"`
+	Instances    int      `json:"instances"`
+	MeanNS       float64  `json:"mean_ns"`
+	P50NS        int64    `json:"p50_ns"` // lower bounds, from power-of-two buckets
+	P99NS        int64    `json:"p99_ns"`
+	MaxNS        int64    `json:"max_ns"`
+	OpenWaits    int64    `json:"open_waits"`
+	Waiters      []Site   `json:"waiters"`
+	Wakers       []Site   `json:"wakers"`
+	Holders      []Holder `json:"holders,omitempty"`
+	// Histogram: power-of-two lower bound, ns → waits.
+	Histogram map[int64]int64 `json:"histogram,omitempty"`
+}
+
+// Site is a place in the code: "func file:line".
+type Site struct {
+	Site        string  `json:"site"`
+	DelayNS     int64   `json:"delay_ns"`
+	Contentions int64   `json:"contentions"`
+	Share       float64 `json:"share"` // of the lock's delay
+}
+
+// Holder is a site that held the lock while others waited, with a 95 % interval of its share.
+type Holder struct {
+	Site  string  `json:"site"`
+	Share float64 `json:"share"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Boundary is blocked time by deepest application frame × the frame below it.
+type Boundary struct {
+	Boundary    string  `json:"boundary"`
+	Blocker     string  `json:"blocker"`
+	Caller      string  `json:"caller"` // the application frame above the boundary
+	Class       string  `json:"class"`
+	DelayNS     int64   `json:"delay_ns"`
+	Contentions int64   `json:"contentions"`
+	Share       float64 `json:"share"`
+}
+
+// Root is blocked time by first application frame (or, in Functions, by any application frame).
+type Root struct {
+	Name        string  `json:"name"`
+	DelayNS     int64   `json:"delay_ns"`
+	Contentions int64   `json:"contentions"`
+	Share       float64 `json:"share"`
+}
+
+// RuleTake says how much one rule took out of the blocked time.
+type RuleTake struct {
+	Rule        string `json:"rule"`
+	Category    string `json:"category"` // idle, back-pressure, hand-off
+	DelayNS     int64  `json:"delay_ns"`
+	Contentions int64  `json:"contentions"`
+	// OnContendedLock is the part that sat on a lock of the lock table: the over-exclusion check.
+	OnContendedLock int64 `json:"on_contended_lock_ns"`
+}
+
+// Flame is one flame graph, ready to draw.
+type Flame struct {
+	Name  string // "waiters", "wakers", "off-CPU", …
+	Title string
+	Unit  string // "ns", or "ns/op" in a diff by operation
+	Sides int    // 1, or 2 for a differential graph
+	Root  *Node
+}
+
+// Node is a box of a flame graph. Children are sorted by name; a node's value
+// is its own plus its children's, and Values[1] is zero where Sides is 1.
+type Node struct {
+	Name     string
+	Kind     string // "app", "std", "runtime", "kernel", "mark" (synthetic, like [stack lost])
+	Values   [2]float64
+	Children []*Node
+}

@@ -1,0 +1,174 @@
+// Package recording reads and writes recordings: what was observed of one
+// process in one interval, kept as a folder of plain pprof files and a manifest.
+//
+// This package is the contract between capture and analysis. It touches files
+// only; it knows nothing of live processes and draws no conclusions.
+package recording
+
+import "time"
+
+// Schema is the version of the manifest's and the workload result's format.
+const Schema = 1
+
+// File names inside a recording's folder.
+const (
+	ManifestFile = "recording.json" // written last: a folder without it is not a recording
+	WorkloadFile = "workload.json"
+	Incomplete   = ".INCOMPLETE" // suffix of the folder while it is being written
+)
+
+// Profile names. The file of profile NAME is NAME.pb.gz.
+const (
+	Waits   = "waits"   // goroutine waits, charged to the waiter's stack
+	Holders = "holders" // lock time charged to the stacks that held, or woke
+	OffCPU  = "offcpu"  // thread off-CPU time
+	Mutex   = "mutex"   // the endpoint's mutex profile
+	Block   = "block"   // the endpoint's block profile
+	Fgprof  = "fgprof"  // the endpoint's wall-clock profile
+	CPU     = "cpu"     // the endpoint's CPU profile
+)
+
+// Sample label keys of the waits, holders and offcpu profiles.
+const (
+	LabelWait     = "wait"      // the runtime's wait reason, as it spells it
+	LabelClass    = "class"     // see the Class constants
+	LabelLock     = "lock"      // the lock's name, where known at capture
+	LabelWaker    = "waker"     // site whose release ended the wait: "func file:line"
+	LabelState    = "state"     // offcpu: blocked, runnable, preempted
+	LabelCharge   = "charge"    // holders: "woke" or "held"
+	LabelLockAddr = "lock_addr" // numeric: address of the lock, class lock only
+	LabelDuration = "duration"  // numeric: power-of-two lower bound of the wait, ns
+	LabelMax      = "max"       // numeric: longest wait of the sample, ns
+	LabelOpen     = "open"      // "start" or "end": the wait was cut by that edge of the window
+)
+
+// Classes of waits, the values of LabelClass.
+const (
+	ClassLock      = "lock"      // Mutex, RWMutex, fdMutex
+	ClassJoin      = "join"      // WaitGroup
+	ClassChannel   = "channel"   //
+	ClassSelect    = "select"    //
+	ClassCond      = "cond"      //
+	ClassSemaphore = "semaphore" //
+	ClassIO        = "io"        //
+	ClassSleep     = "sleep"     //
+	ClassSyscall   = "syscall"   //
+	ClassRuntime   = "runtime"   // GC assist, stop-the-world, runtime semaphores
+	ClassUnknown   = "unknown"   // a wait whose kind could not be told
+)
+
+// How a recording came to its end, the values of Manifest.Ended.
+const (
+	EndedDuration   = "duration"
+	EndedInterrupt  = "interrupt"
+	EndedTargetExit = "target-exit"
+)
+
+// Manifest describes one recording. Times are in nanoseconds; *_mono_ns are
+// readings of CLOCK_MONOTONIC on the recording host.
+type Manifest struct {
+	Schema      int               `json:"schema"`
+	Tool        Tool              `json:"tool"`
+	Started     time.Time         `json:"started"`
+	StartMonoNS int64             `json:"start_mono_ns"`
+	DurationNS  int64             `json:"duration_ns"`
+	Ended       string            `json:"ended"`
+	Target      Target            `json:"target"`
+	Collectors  []Collector       `json:"collectors"`
+	Skipped     []Skipped         `json:"skipped,omitempty"`
+	Host        *HostWindow       `json:"host,omitempty"`
+	Operations  *Operations       `json:"operations,omitempty"`
+	Overhead    *Overhead         `json:"overhead,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Warnings    []string          `json:"warnings,omitempty"`
+}
+
+// Tool is the contend that made the recording.
+type Tool struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+}
+
+// Target is the observed process. Its arguments and environment are never kept.
+type Target struct {
+	Kind      string `json:"kind"` // "pid", "command", "workload" or "endpoint"
+	PID       int    `json:"pid,omitempty"`
+	Name      string `json:"name"` // the executable's base name, or the workload's name and arm
+	BuildID   string `json:"build_id,omitempty"`
+	Module    string `json:"module,omitempty"`
+	Version   string `json:"version,omitempty"` // of the main module
+	Go        string `json:"go,omitempty"`
+	StartTime uint64 `json:"start_time,omitempty"` // clock ticks after boot, as /proc/PID/stat has it
+	BootID    string `json:"boot_id,omitempty"`
+	CPUNS     int64  `json:"cpu_ns,omitempty"` // CPU time the target used in the window
+	Workload  string `json:"workload,omitempty"`
+	Arm       string `json:"arm,omitempty"`
+}
+
+// Collector is one source of a recording, how it was set, and everything it counted.
+type Collector struct {
+	Name        string            `json:"name"` // "waits", "offcpu", "mutex", …
+	Settings    map[string]string `json:"settings,omitempty"`
+	StartMonoNS int64             `json:"start_mono_ns"`
+	EndMonoNS   int64             `json:"end_mono_ns"`
+	Counters    map[string]int64  `json:"counters,omitempty"`
+	// Lost names the counters whose values mean that data is missing.
+	Lost []string `json:"lost,omitempty"`
+	// Locks has the figures of single lock instances that samples cannot carry.
+	Locks []LockTiming `json:"locks,omitempty"`
+}
+
+// LockTiming says how long a lock instance had at least one waiter.
+type LockTiming struct {
+	Addr     uint64 `json:"addr"`
+	HeldUpNS int64  `json:"held_up_ns"` // wall time with at least one waiter
+}
+
+// Skipped is a collector that was asked for and could not run.
+type Skipped struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Operations counts what the target did in the window, the denominator of "per message".
+type Operations struct {
+	Name  string `json:"name"` // singular: "message"
+	Count int64  `json:"count"`
+}
+
+// Overhead is the recorder's own cost, measured.
+type Overhead struct {
+	ProbeHits int64 `json:"probe_hits"`
+	BPFRunNS  int64 `json:"bpf_run_ns"`
+	TrapNS    int64 `json:"trap_ns,omitempty"` // estimated: hits × calibrated cost of one trap
+	// Share is (BPFRunNS + TrapNS) ÷ the target's CPU time, or ÷ wall time where that is unknown.
+	Share float64 `json:"share"`
+}
+
+// HostWindow is the host's state at both edges of a window.
+type HostWindow struct {
+	Before *HostState `json:"before,omitempty"`
+	After  *HostState `json:"after,omitempty"`
+}
+
+// HostState is what could be read of the host at one moment. A nil pointer or
+// an empty string is "unknown": nothing is claimed that was not read.
+type HostState struct {
+	Hostname   string   `json:"hostname,omitempty"`
+	Kernel     string   `json:"kernel,omitempty"`
+	BootID     string   `json:"boot_id,omitempty"`
+	CPUModel   string   `json:"cpu_model,omitempty"`
+	CPUs       int      `json:"cpus"`
+	Governor   string   `json:"governor,omitempty"`
+	Turbo      *bool    `json:"turbo,omitempty"`
+	MinMHz     *float64 `json:"min_mhz,omitempty"`
+	MaxMHz     *float64 `json:"max_mhz,omitempty"`
+	CurrentMHz *float64 `json:"current_mhz,omitempty"`
+	Throttles  *int64   `json:"throttles,omitempty"` // core and package throttle counts, summed
+	Celsius    *float64 `json:"celsius,omitempty"`   // hottest package sensor
+	Steal      *float64 `json:"steal,omitempty"`     // jiffies of steal since boot, in seconds
+	BusyOther  *float64 `json:"busy_other,omitempty"`
+	Load1      *float64 `json:"load1,omitempty"`
+	// EffectiveMHz is measured by timing a chain of dependent instructions.
+	EffectiveMHz *float64 `json:"effective_mhz,omitempty"`
+}

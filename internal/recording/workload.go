@@ -1,0 +1,47 @@
+package recording
+
+// WorkloadResult is workload.json: what one measured window of a workload did.
+type WorkloadResult struct {
+	Schema     int                `json:"schema"`
+	Name       string             `json:"name"`
+	Arm        string             `json:"arm"`
+	Settings   map[string]string  `json:"settings"`
+	ElapsedNS  int64              `json:"elapsed_ns"`
+	Operations int64              `json:"operations"` // messages delivered in the window
+	Added      int64              `json:"added"`      // messages accepted in the window
+	Latency    map[string]Latency `json:"latency_ns"` // "publish", "end_to_end"
+	Executor   ExecutorCounters   `json:"executor"`
+	// BusyShare is the share of the window in which the executor had work: 1 − time on an empty queue ÷ elapsed.
+	BusyShare float64 `json:"busy_share"`
+	Verify    Verify  `json:"verify"`
+}
+
+// Latency summarises one latency histogram, in nanoseconds.
+type Latency struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   int64   `json:"p50"`
+	P90   int64   `json:"p90"`
+	P99   int64   `json:"p99"`
+	P999  int64   `json:"p999"`
+	Max   int64   `json:"max"`
+}
+
+// ExecutorCounters are the hand-over primitive's own counts in the window.
+type ExecutorCounters struct {
+	Offers       int64            `json:"offers"`  // times a queue lock (or its stand-in) was met by a submitter
+	Tasks        int64            `json:"tasks"`   // tasks the executor ran
+	Batches      int64            `json:"batches"` // batch tasks run
+	EmptyBatches int64            `json:"empty_batches"`
+	BatchItems   map[string]int64 `json:"batch_items,omitempty"` // power-of-two lower bound of items a batch → batches
+}
+
+// Verify is the verdict over every message of the run so far.
+type Verify struct {
+	OK         bool   `json:"ok"`
+	Lost       int64  `json:"lost"`
+	Duplicated int64  `json:"duplicated"`
+	Reordered  int64  `json:"reordered"`
+	Invalid    int64  `json:"invalid"`
+	Reason     string `json:"reason,omitempty"` // why the run is not fit to compare, in one line
+}
