@@ -69,7 +69,7 @@ func newRecord() *cobra.Command {
 	f := c.Flags()
 	f.IntVar(&o.pid, "pid", 0, "the process to attach to")
 	f.StringVar(&o.workload, "workload", "", "record one of contend's own workloads: handover")
-	f.StringVar(&o.arm, "arm", "baseline", "the workload's arm: "+strings.Join(ledger.Arms(), ", "))
+	f.StringVar(&o.arm, "arm", "baseline", "the workload's arm: "+strings.Join(ledger.Info.Arms, ", "))
 	f.StringVarP(&o.output, "output", "o", "", "the folder to write (default ./NAME-YYYYMMDD-HHMMSS)")
 	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
 	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
@@ -197,17 +197,13 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 
 // recordWorkload records one window of a workload run as a child.
 func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer, stderr io.Writer) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	var min time.Duration
 	if o.timed {
 		min = o.duration
 	}
 	return experiment.RecordOnce(ctx, experiment.Once{
-		Command: append([]string{self}, workloadArgs(o.workload, o.arm, o.settings)...),
-		Name:    o.workload, Arm: o.arm, MinLength: min,
+		Args: workloadArgs(o.workload, o.arm, o.settings),
+		Name: o.workload, Arm: o.arm, MinLength: min,
 		Collect: o.options(), ReadyFile: o.ready, Log: stderr,
 	}, w)
 }
@@ -215,7 +211,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
-		Labels: maps.Clone(o.labels), Version: toolVersion(), HostState: host.Now,
+		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }
 

@@ -36,7 +36,9 @@ type Options struct {
 	Pprof     string // base URL of the target's net/http/pprof
 	Labels    map[string]string
 	Version   string                      // of this contend
-	HostState func() *recording.HostState // called at both edges of the window
+	// Host reads the host at both edges of the window; at the second it gets the
+	// first reading and says what disturbed the window between them. May be nil.
+	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
 }
 
 // Known lists every collector's name, in the order in which they are opened.
@@ -148,9 +150,12 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 		Target:   s.target(),
 		Skipped:  s.skipped,
 		Labels:   s.opt.Labels,
-		Host:     &recording.HostWindow{Before: s.host()},
 		Overhead: &recording.Overhead{},
 		Warnings: slices.Clone(s.warnings),
+	}
+	if s.opt.Host != nil {
+		before, _ := s.opt.Host(nil)
+		m.Host = &recording.HostWindow{Before: before}
 	}
 	if err := win.Begin(ctx); err != nil {
 		return nil, err
@@ -173,7 +178,11 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 	if end.Reason != recording.EndedDuration {
 		m.Warnings = append(m.Warnings, shortened(end.Reason, time.Duration(m.DurationNS)))
 	}
-	m.Host.After = s.host()
+	if m.Host != nil {
+		var disturbed []string
+		m.Host.After, disturbed = s.opt.Host(m.Host.Before)
+		m.Warnings = append(m.Warnings, disturbed...)
+	}
 	if err := s.harvest(w, m); err != nil {
 		return nil, err
 	}
@@ -258,13 +267,6 @@ func (s *Session) target() recording.Target {
 		t.Name = "endpoint"
 	}
 	return t
-}
-
-func (s *Session) host() *recording.HostState {
-	if s.opt.HostState == nil {
-		return nil
-	}
-	return s.opt.HostState()
 }
 
 func (s *Session) cpu() (time.Duration, error) {
