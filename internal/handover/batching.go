@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -193,6 +194,9 @@ func (b *BatchingExecutor) runBatch() {
 		callTask(t, &b.panics, b.options.OnPanic)
 	}
 	b.count(items)
+	if items == 0 {
+		runtime.Gosched() // the producer that claimed the oldest place must run first
+	}
 
 	// Clear, then check: a submitter that still saw the flag set had queued its
 	// task before, so it is found here; one that queues later finds it clear.
