@@ -386,7 +386,9 @@ func TestEmptyBatch(t *testing.T) {
 			t.Errorf("Batches, EmptyBatches = %d, %d, want %d, %d", s.Batches, s.EmptyBatches, batches, empty)
 		}
 	}
-	m.runOne(t)
+	ran := make(chan struct{})
+	go func() { defer close(ran); m.runOne(t) }()
+	finished(t, "batch, which must not wait for the store", ran)
 	requireStats(2, 1)
 	slot := &q.tail.Load().slots[index/step&q.mask]
 	slot.value = r.plain(1)
