@@ -417,32 +417,36 @@ func (c *orderCheck) run(n *numbered) {
 }
 
 func TestBatchingStressKeepsOrder(t *testing.T) {
-	for _, limit := range []struct {
+	for _, tt := range []struct {
+		queue  string
 		items  int
 		weight int64
-	}{{2, NoWeightLimit}, {1024, NoWeightLimit}, {1024, 3}} {
-		t.Run(fmt.Sprint(limit.items, "x", limit.weight), func(t *testing.T) {
-			eachTaskQueue(t, func(t *testing.T, q TaskQueue) {
-				e := NewSingleExecutor(q, ExecutorOptions{})
-				b := newBatching(t, e, BatchingOptions{MaxItems: limit.items, MaxWeight: limit.weight})
-				check := &orderCheck{t: t}
-				together(t, submitters, func(p int) {
-					for i := range perSubmitter {
-						if err := b.Execute(&weighted{numbered{p, i, check.run}, 1}); err != nil {
-							t.Error(err)
-						}
+	}{
+		{"queue", 2, NoWeightLimit},
+		{"queue", 1024, NoWeightLimit},
+		{"queue", 1024, 3},
+		{"mpsc", 2, NoWeightLimit},
+	} {
+		t.Run(fmt.Sprint(tt.queue, " ", tt.items, " ", tt.weight), func(t *testing.T) {
+			e := NewSingleExecutor(taskQueues[tt.queue](), ExecutorOptions{})
+			b := newBatching(t, e, BatchingOptions{MaxItems: tt.items, MaxWeight: tt.weight})
+			check := &orderCheck{t: t}
+			together(t, submitters, func(p int) {
+				for i := range perSubmitter {
+					if err := b.Execute(&weighted{numbered{p, i, check.run}, 1}); err != nil {
+						t.Error(err)
 					}
-				})
-				eventually(t, "all ran", func() bool { return b.Stats().Items == submitters*perSubmitter })
-				shutdown(t, e)
-				s := b.Stats()
-				if check.ran != submitters*perSubmitter || s.Rejected != 0 || s.Panics != 0 {
-					t.Errorf("ran %d; stats %+v", check.ran, s)
-				}
-				if least := int64(check.ran / limit.items); s.Batches < least {
-					t.Errorf("%d batches, want at least %d", s.Batches, least)
 				}
 			})
+			eventually(t, "all ran", func() bool { return b.Stats().Items == submitters*perSubmitter })
+			shutdown(t, e)
+			s := b.Stats()
+			if check.ran != submitters*perSubmitter || s.Rejected != 0 || s.Panics != 0 {
+				t.Errorf("ran %d; stats %+v", check.ran, s)
+			}
+			if least := int64(check.ran / tt.items); s.Batches < least {
+				t.Errorf("%d batches, want at least %d", s.Batches, least)
+			}
 		})
 	}
 }
