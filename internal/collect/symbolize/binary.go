@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // Binary is an open Go executable. Its methods may be called concurrently.
@@ -28,6 +30,7 @@ type Binary struct {
 	layout    layout
 	module    module
 
+	name               string // base name of the file
 	goVersion, buildID string
 }
 
@@ -43,6 +46,7 @@ func Open(path string) (*Binary, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 	}
 	b.close = file.Close
+	b.name = baseName(path)
 	return b, nil
 }
 
@@ -112,4 +116,12 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 		return nil, fmt.Errorf("%s: empty range %#x–%#x", f.Name, f.Entry, f.End)
 	}
 	return b.image.read(f.Entry, f.End-f.Entry)
+}
+
+// baseName names a file for people: of /proc/PID/exe, the file behind it.
+func baseName(path string) string {
+	if target, err := os.Readlink(path); err == nil && strings.HasPrefix(path, "/proc/") {
+		path = strings.TrimSuffix(target, " (deleted)")
+	}
+	return filepath.Base(path)
 }

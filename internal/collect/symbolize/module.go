@@ -80,14 +80,14 @@ func findModule(m *image, t *pclntab, pclntabAddr uint64, l layout) (module, err
 
 // checkModule reads a moduledata (runtime/symtab.go) from its words up to gofunc.
 func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64) (module, error) {
-	const (
-		funcnametab = 8 / 8
-		funcnameLen = 16 / 8
-		ftabLen     = 136 / 8
-		minpc       = 160 / 8
-		maxpc       = 168 / 8
-		text        = 176 / 8
-		etext       = 184 / 8
+	const ( // in words
+		funcnametab = 1
+		funcnameLen = 2
+		ftabLen     = 17
+		minpc       = 20
+		maxpc       = 21
+		text        = 22
+		etext       = 23
 	)
 	names := words[funcnametab] - pclntabAddr
 	if names < headerSize || words[funcnameLen] > uint64(len(t.funcname)) {

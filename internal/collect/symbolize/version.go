@@ -42,7 +42,7 @@ func layoutFor(goVersion string) (layout, error) {
 	}
 	minor, err := strconv.Atoi(strings.TrimPrefix(lang, "go1."))
 	if err != nil {
-		return layout{}, fmt.Errorf("Go version %q is not understood", goVersion)
+		return layout{}, fmt.Errorf("built with Go %q, which is no version known here", goVersion)
 	}
 	if minor < layouts[0].minor || minor > lastMinor {
 		return layout{}, fmt.Errorf("built with %s; its symbol tables are only known for Go 1.%d to 1.%d",

@@ -34,7 +34,9 @@ type Process struct {
 	ModuleVersion string // "(devel)" for a build outside the module cache
 	BuildID       string // see symbolize.ReadBuildID
 
-	// The process's PID namespace, by which BPF programs tell its PIDs.
+	// The process's PID namespace, as bpf_get_ns_current_pid_tgid takes it. Dev
+	// is in the kernel's own form, major<<20 | minor; stat(2) encodes minors
+	// above 255 differently.
 	PIDNSDev, PIDNSIno uint64
 
 	// Bias is what the loader added to the ELF file's virtual addresses: 0
@@ -114,7 +116,8 @@ func (p *Process) readNamespace() error {
 	if err := unix.Stat(procPath(p.PID, "ns/pid"), &st); err != nil {
 		return explain(p.PID, err)
 	}
-	p.PIDNSDev, p.PIDNSIno = st.Dev, st.Ino
+	p.PIDNSDev = uint64(unix.Major(st.Dev))<<20 | uint64(unix.Minor(st.Dev))
+	p.PIDNSIno = st.Ino
 	return nil
 }
 
