@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -250,12 +251,11 @@ func group(k int, hold time.Duration) ledger {
 func cond(k int) ledger {
 	var mu sync.Mutex
 	c := sync.NewCond(&mu)
-	asleep, free := 0, false
+	free := false
 	done := make(chan struct{})
 	for range k {
 		go func() {
 			mu.Lock()
-			asleep++
 			for !free {
 				c.Wait()
 			}
@@ -263,7 +263,10 @@ func cond(k int) ledger {
 			done <- struct{}{}
 		}()
 	}
-	until(func() bool { mu.Lock(); defer mu.Unlock(); return asleep == k })
+	stacks := make([]byte, 1<<20)
+	until(func() bool {
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("[sync.Cond.Wait")) == k
+	})
 	mu.Lock()
 	free = true
 	mu.Unlock()
