@@ -39,7 +39,9 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	rec.Overhead.TrapNS = rec.Overhead.ProbeHits * c.trap.Nanoseconds()
 	rec.Collector.Settings["attach"] = c.attach
+	rec.Collector.Settings["trap_ns"] = strconv.FormatInt(c.trap.Nanoseconds(), 10)
 	for name, m := range map[string]interface{ MaxEntries() uint32 }{
 		"max_goroutines": c.objects.Goroutines,
 		"max_locks":      c.objects.Locks,

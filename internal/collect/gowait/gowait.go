@@ -47,9 +47,10 @@ type Collector struct {
 	options Options
 
 	objects bpf.GowaitObjects
-	links   []link.Link // a link that is not reachable detaches
-	attach  string      // how: "uprobe_multi" or "perf_event"
-	stats   io.Closer   // keeps the kernel counting the programs' run time, or nil
+	links   []link.Link   // a link that is not reachable detaches
+	attach  string        // how: "uprobe_multi" or "perf_event"
+	stats   io.Closer     // keeps the kernel counting the programs' run time, or nil
+	trap    time.Duration // cost of one hit beside the program's, 0 if unknown
 
 	window   window
 	snapshot *snapshot // after Stop
@@ -93,6 +94,8 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	}
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
 	c.stats, _ = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
+	// Likewise for the cost of a trap.
+	c.trap, _ = c.trapCost()
 	return c, nil
 }
 

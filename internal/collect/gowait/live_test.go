@@ -272,7 +272,7 @@ func TestWaitOpenAtEnd(t *testing.T) {
 func TestTotalsUnderLoad(t *testing.T) {
 	r := startTarget(t, "")
 	c := r.attach(t, Options{})
-	r.do(t, "load 6 1 1ms")
+	r.do(t, "load 3 1 1ms")
 	rec := record(t, c, func() { awaitOps(t, r, 3000) })
 	wantNoLoss(t, rec)
 	var want int64
@@ -329,7 +329,7 @@ func TestLoss(t *testing.T) {
 
 func TestAttachDetach(t *testing.T) {
 	r := startTarget(t, "")
-	r.do(t, "load 6 1 1ms")
+	r.do(t, "load 3 1 1ms")
 	for range 50 {
 		c := r.attach(t, Options{})
 		record(t, c, func() { awaitOps(t, r, 50) })
@@ -399,7 +399,7 @@ func TestRecorderIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean := probedBytes(t, r)
-	r.do(t, "load 6 1 1ms")
+	r.do(t, "load 3 1 1ms")
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"="+strconv.Itoa(r.PID))
 	child.Stderr = os.Stderr
