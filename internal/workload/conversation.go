@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
+	"time"
+
+	"contend/internal/recording"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,7 +66,7 @@ func (c *Conversation) Send(v any) error {
 // "stop" with io.EOF.
 func (c *Conversation) NextCommand() (Command, error) {
 	var cmd Command
-	err := c.next(&cmd)
+	err := c.Next(&cmd)
 	if errors.Is(err, io.EOF) {
 		cmd = Command{Command: CommandStop}
 	}
@@ -73,7 +77,7 @@ func (c *Conversation) NextCommand() (Command, error) {
 // "error" event is returned as an error.
 func (c *Conversation) NextEvent() (Event, error) {
 	var ev Event
-	if err := c.next(&ev); err != nil {
+	if err := c.Next(&ev); err != nil {
 		return Event{}, err
 	}
 	if ev.Event == EventError {
@@ -82,7 +86,58 @@ func (c *Conversation) NextEvent() (Event, error) {
 	return ev, nil
 }
 
-func (c *Conversation) next(v any) error {
+// MeasureOnce is the recorder's half of the simplest conversation: one window,
+// then the end. The result is the window's; its Verify also covers all that was
+// drained after it.
+func (c *Conversation) MeasureOnce(minimum time.Duration) (*recording.WorkloadResult, error) {
+	if _, err := c.expect(EventWarm); err != nil {
+		return nil, err
+	}
+	if err := c.Send(Command{Command: CommandWindow, MinNS: int64(minimum)}); err != nil {
+		return nil, err
+	}
+	if _, err := c.expect(EventBegin); err != nil {
+		return nil, err
+	}
+	end, err := c.expect(EventEnd)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Send(Command{Command: CommandStop}); err != nil {
+		return nil, err
+	}
+	final, err := c.expect(EventFinal)
+	if err != nil {
+		return nil, err
+	}
+	window, whole := end.Result, final.Result.Verify
+	if !whole.OK {
+		whole.Reason = strings.Trim(window.Verify.Reason+"; "+whole.Reason, "; ")
+		window.Verify = whole
+	}
+	return window, nil
+}
+
+// expect waits for one event; those that end a window carry a result.
+func (c *Conversation) expect(event string) (Event, error) {
+	ev, err := c.NextEvent()
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the workload ended before its %q event", event)
+	}
+	if err != nil {
+		return ev, err
+	}
+	if ev.Event != event {
+		return ev, fmt.Errorf("the workload said %q where %q was due", ev.Event, event)
+	}
+	if ev.Result == nil && (event == EventEnd || event == EventFinal) {
+		return ev, fmt.Errorf("the workload's %q event has no result", event)
+	}
+	return ev, nil
+}
+
+// Next decodes the next line into v; io.EOF at the end of the input.
+func (c *Conversation) Next(v any) error {
 	if !c.in.Scan() {
 		if err := c.in.Err(); err != nil {
 			return err

@@ -26,7 +26,7 @@ const (
 	rangeSize     = 12
 
 	// maxPayload bounds one message, so that a frame of one always fits a slab.
-	maxPayload = 32 << 10
+	maxPayload = 16 << 10
 )
 
 // Who is at the other end of a connection to the broker.
