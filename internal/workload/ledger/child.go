@@ -157,6 +157,14 @@ func (c *child) events(ctx context.Context, to chan<- workload.Event) {
 	}
 }
 
+// ended is closed when the child has ended; a child never started never ends.
+func (c *child) ended() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.done
+}
+
 // stop ends the child: politely by closing its input, by force after grace.
 func (c *child) stop(grace time.Duration) {
 	c.stdin.Close()

@@ -179,10 +179,9 @@ func (l *load) await(commands <-chan workload.Command, done func() bool) (stoppe
 // window measures once. The load goes on before, during and after it; a stop
 // ends it early.
 func (l *load) window(cmd workload.Command, commands <-chan workload.Command, lines *workload.Conversation) (stopped bool, err error) {
-	for _, r := range append(l.publish[:len(l.publish):len(l.publish)], l.endToEnd...) {
-		r.reset()
-	}
-	begin, acked, received := monotonicNow(), l.acked(), l.received()
+	takeAll(l.endToEnd)
+	takeAll(l.publish)
+	begin, acked := monotonicNow(), l.acked()
 	if err := lines.Send(workload.Event{Event: workload.EventBegin, MonoNS: begin}); err != nil {
 		return false, err
 	}
@@ -196,17 +195,18 @@ func (l *load) window(cmd workload.Command, commands <-chan workload.Command, li
 	if err != nil {
 		return false, err
 	}
+	now = monotonicNow()
+	endToEnd, publish := takeAll(l.endToEnd), takeAll(l.publish)
 	r := &recording.WorkloadResult{
-		ElapsedNS:  now - begin,
-		Operations: l.received() - received,
-		Added:      l.acked() - acked,
-		InFlight:   flying.mean(),
+		ElapsedNS: now - begin,
+		InFlight:  flying.mean(),
 		Latency: map[string]recording.Latency{
-			"publish":    summarize(l.publish),
-			"end_to_end": summarize(l.endToEnd),
+			"publish":    summarize(publish),
+			"end_to_end": summarize(endToEnd),
 		},
 		Verify: l.verify(false),
 	}
+	r.Added, r.Operations = r.Latency["publish"].Count, r.Latency["end_to_end"].Count
 	return stopped, lines.Send(workload.Event{Event: workload.EventEnd, MonoNS: now, Result: r})
 }
 

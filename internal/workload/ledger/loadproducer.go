@@ -81,13 +81,21 @@ func (p *producer) run() error {
 			}
 		}
 		if p.interval > 0 {
-			wait := time.Duration(max(1-p.due, 0) * p.interval)
-			_ = p.conn.SetReadDeadline(time.Now().Add(wait))
+			_ = p.conn.SetReadDeadline(p.nextDue())
 		}
 		if err := p.receive(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 	}
+}
+
+// nextDue is when a paced producer must look up from reading; never, if only a
+// receipt lets it go on. A deadline in the past would keep it from reading.
+func (p *producer) nextDue() time.Time {
+	if p.due >= 1 {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration((1 - p.due) * p.interval))
 }
 
 // allowed is how many messages to send now. Unpaced, a producer waits until it

@@ -158,18 +158,15 @@ func (s *session) blame(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("handover: interrupted: %w", err)
 	}
-	settled := time.After(time.Second / 2)
+	deadline := time.After(time.Second / 2)
+	select {
+	case <-s.bookie.ended():
+	case <-s.load.ended():
+	case <-deadline:
+	}
 	for _, c := range []*child{s.bookie, s.load} {
-		if c == nil {
-			continue
-		}
-		select {
-		case <-c.done:
-			if c.err != nil {
-				return fmt.Errorf("handover: %w", c.err)
-			}
-		case <-settled:
-			settled = time.After(0)
+		if c != nil && isClosed(c.done) && c.err != nil {
+			err = c.err
 		}
 	}
 	return fmt.Errorf("handover: %w", err)
