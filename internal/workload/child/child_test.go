@@ -60,9 +60,10 @@ func play(role string) int {
 	case "no-pid":
 		pid = 0
 	case "grandchild", "orphans":
-		// It inherits nothing but the group and standard error, which it holds open.
 		sleeper := exec.Command("sleep", "1000")
-		sleeper.Stderr = os.Stderr
+		if role == "grandchild" {
+			sleeper.Stderr = os.Stderr // held open: the child's end is not the end of its output
+		}
 		if err := sleeper.Start(); err != nil {
 			return 9
 		}
@@ -255,6 +256,9 @@ func TestCloseTakesTheWholeGroup(t *testing.T) {
 		grandchild, err := p.Warm(t.Context())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if role == "orphans" {
+			<-p.exited // by itself, leaving the grandchild behind
 		}
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
