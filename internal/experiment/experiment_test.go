@@ -365,3 +365,24 @@ func FuzzParseState(f *testing.F) {
 		}
 	})
 }
+
+func TestSide(t *testing.T) {
+	b := newBench(t)
+	r := b.mustRun(t)
+	side, err := r.Side("batched")
+	if err != nil || side.Name != "batched" || len(side.Runs) != 3 {
+		t.Fatalf("%+v, %v", side, err)
+	}
+	for i, run := range side.Runs {
+		if run.Pair != i+1 || run.Order == 0 || run.Manifest == nil || run.Profiles[recording.Waits] == nil ||
+			run.Workload.Operations >= run.Plain.Operations {
+			t.Errorf("run %d: %+v", i+1, run)
+		}
+	}
+	if _, err := r.Side("batched", recording.CPU); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a profile that is not there: %v", err)
+	}
+	if _, err := r.Side("nobody"); err == nil {
+		t.Error("a series that is not there is no error")
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"contend/internal/recording"
 )
 
@@ -112,7 +114,8 @@ func (s *labSession) Record(ctx context.Context, spec Recording) (*recording.Wor
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Workload(r); err != nil {
+	waits := &profile.Profile{SampleType: []*profile.ValueType{{Type: "delay", Unit: "nanoseconds"}}, DurationNanos: r.ElapsedNS}
+	if err := errors.Join(w.Workload(r), w.Profile(recording.Waits, waits)); err != nil {
 		return nil, err
 	}
 	if !r.Verify.OK {

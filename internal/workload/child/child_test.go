@@ -36,6 +36,12 @@ func play(role string) int {
 	result := &recording.WorkloadResult{Schema: 1, Name: "test", Operations: 42, Verify: recording.Verify{OK: role != "unverified"}}
 	pid := os.Getpid()
 	switch role {
+	case "parent": // of a child of its own, which it will leave behind
+		p, err := Start(context.Background(), Options{Args: []string{"-test.run=^$"}, Env: []string{roleVar + "=silent"}})
+		if err != nil {
+			return 7
+		}
+		pid = p.PID()
 	case "crash":
 		fmt.Fprintln(os.Stderr, "starting up")
 		panic("the ledger is on fire")
@@ -60,9 +66,10 @@ func play(role string) int {
 	case "no-pid":
 		pid = 0
 	case "grandchild", "orphans":
-		// It inherits nothing but the group and standard error, which it holds open.
 		sleeper := exec.Command("sleep", "1000")
-		sleeper.Stderr = os.Stderr
+		if role == "grandchild" {
+			sleeper.Stderr = os.Stderr // held open: the child's end is not the end of its output
+		}
 		if err := sleeper.Start(); err != nil {
 			return 9
 		}
@@ -256,6 +263,9 @@ func TestCloseTakesTheWholeGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if role == "orphans" {
+			<-p.exited // by itself, leaving the grandchild behind
+		}
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -266,6 +276,29 @@ func TestCloseTakesTheWholeGroup(t *testing.T) {
 		if alive(grandchild) {
 			t.Errorf("%s: process %d of the child's group outlived Close", role, grandchild)
 		}
+	}
+}
+
+// TestChildDiesWithItsParent kills a parent that cannot clean up: its own child
+// is in another process group, so only the kernel is left to end it.
+func TestChildDiesWithItsParent(t *testing.T) {
+	p := begin(t, "parent", patient)
+	grandchild, err := p.Warm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !alive(grandchild) {
+		t.Fatal("no child to leave behind")
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(patient)
+	for alive(grandchild) && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	if alive(grandchild) {
+		t.Errorf("process %d outlived its parent", grandchild)
 	}
 }
 
