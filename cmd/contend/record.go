@@ -19,7 +19,6 @@ import (
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/collect"
-	"contend/internal/experiment"
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
@@ -171,7 +170,7 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 		defer stopCommand(cmd)
 		opt.PID, opt.Target.Kind, opt.Target.Name = cmd.Process.Pid, "command", filepath.Base(o.command[0])
 	case o.pid != 0:
-		opt.PID, opt.Target.Kind = o.pid, "pid"
+		opt.PID, opt.Target.Kind, opt.Host = o.pid, "pid", host.Edge(o.pid)
 	default:
 		opt.Target.Kind = "endpoint"
 	}
@@ -197,21 +196,18 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 
 // recordWorkload records one window of a workload run as a child.
 func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer, stderr io.Writer) error {
-	var min time.Duration
+	var length time.Duration
 	if o.timed {
-		min = o.duration
+		length = o.duration
 	}
-	return experiment.RecordOnce(ctx, experiment.Once{
-		Args: workloadArgs(o.workload, o.arm, o.settings),
-		Name: o.workload, Arm: o.arm, MinLength: min,
-		Collect: o.options(), ReadyFile: o.ready, Log: stderr,
-	}, w)
+	live := liveWorkload(o.workload, o.settings, o.options(), stderr)
+	return live.RecordOnce(ctx, o.arm, length, o.ready, w)
 }
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
-		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge(),
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"contend/internal/collect"
 	"contend/internal/experiment"
+	"contend/internal/recording"
 	"contend/internal/workload"
 	"contend/internal/workload/ledger"
 )
@@ -131,4 +133,24 @@ func workloadArgs(name, arm string, o ledger.Options) []string {
 		args = append(args, "--"+flag.Name+"="+flag.Value.String())
 	})
 	return args
+}
+
+// liveWorkload runs a workload's arms as children of this process. When
+// profiles of the workload's own endpoint are wanted, it is made to serve them.
+func liveWorkload(name string, o ledger.Options, c collect.Options, log io.Writer) *experiment.Live {
+	for _, profile := range c.Collect {
+		switch profile {
+		case recording.Waits, recording.OffCPU:
+		case recording.Mutex:
+			o.Pprof, o.MutexFraction = true, max(o.MutexFraction, 1)
+		case recording.Block:
+			o.Pprof, o.BlockProfileRate = true, max(o.BlockProfileRate, 1)
+		default:
+			o.Pprof = true
+		}
+	}
+	return &experiment.Live{
+		Name: name, Collect: c, Log: log,
+		Args: func(arm string) []string { return workloadArgs(name, arm, o) },
+	}
 }
