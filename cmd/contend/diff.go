@@ -53,10 +53,11 @@ func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	opt.Per, opt.FailOn, opt.Paired = o.per, o.failOn, input.Paired(base, cand)
+	opt.Per, opt.FailOn = o.per, o.failOn
+	opt.Paired = input.Pair(&base, &cand)
 	d, err := analyze.Compare(base, cand, opt)
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	d.Warnings = append(append(d.Warnings, warnings...), more...)
 	if err := o.write(stdout, func(w io.Writer) error {
@@ -71,6 +72,9 @@ func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error 
 		if g.Tripped {
 			return fmt.Errorf("%w: %s: %s", errGate, g.Expr, g.Reason)
 		}
+	}
+	if o.strict && d.Undecided() {
+		return fmt.Errorf("%w: it could not be decided, and --strict was given", errGate)
 	}
 	if o.strict && d.Lost != [2]int64{} {
 		return fmt.Errorf("%w: %d in the baseline, %d in the candidate", errLost, d.Lost[0], d.Lost[1])

@@ -32,22 +32,25 @@ type viewOptions struct {
 
 const formatPprof = "pprof"
 
+// bys are the values of --by.
+var bys = []string{analyze.ByLock, analyze.ByInstance, analyze.ByBoundary, analyze.ByRoot, analyze.ByWaker, analyze.ByFunction}
+
 func (o *viewOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.format, "format", string(render.Text), "text, markdown, json, csv, html, svg, folded, pprof or speedscope")
 	f.StringVarP(&o.output, "output", "o", "", "write to this file instead of standard output")
 	f.StringVar(&o.profile, "profile", "", "waits, holders, offcpu, mutex, block or fgprof (default: the first that every recording has)")
-	f.StringVar(&o.by, "by", "lock", "rows of the table: lock, boundary, root or function")
+	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
 	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
 	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; 3 if a gate cannot be decided")
 }
 
 func (o *viewOptions) check() error {
-	if o.format != formatPprof && !slices.Contains(render.Formats(), render.Format(o.format)) {
-		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats()))
+	if o.format != formatPprof && !slices.Contains(render.Formats, render.Format(o.format)) {
+		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats))
 	}
-	if !slices.Contains(analyze.Bys(), o.by) {
-		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(analyze.Bys(), ", "))
+	if o.by != "" && !slices.Contains(bys, o.by) {
+		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(bys, ", "))
 	}
 	if o.limit < 1 {
 		return usagef("--limit %d: must be at least 1", o.limit)
@@ -143,7 +146,7 @@ func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
 
 // textOptions looks at what is on the other end of stdout.
 func textOptions(stdout io.Writer, limit int) render.Options {
-	o := render.Options{By: "lock", Limit: limit, Width: 100}
+	o := render.Options{Limit: limit, Width: 100}
 	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		o.Color = os.Getenv("NO_COLOR") == ""
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"contend/internal/analyze"
 	"contend/internal/collect/capability"
+	"contend/internal/experiment"
 	"contend/internal/recording"
 )
 
@@ -52,10 +54,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func exitCode(err error) int {
 	var usage usageError
+	var analysis *analyze.UsageError
+	var protocol *experiment.UsageError
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of a pipe had seen enough
 		return exitOK
-	case errors.As(err, &usage), errors.Is(err, recording.ErrExists):
+	case errors.As(err, &usage), errors.As(err, &analysis), errors.As(err, &protocol), errors.Is(err, recording.ErrExists):
 		return exitUsage
 	case errors.Is(err, errGate):
 		return exitGate
@@ -93,7 +97,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRecord(), newReport(), newDiff(), newExperiment(), newWorkload(), newHost(), newDoctor(), newVersion())
+	root.AddCommand(newRecord(), newReport(), newDiff(), newExperiment(), newWorkload(), newWorkloadRole(), newHost(), newDoctor(), newVersion())
 	return root
 }
 

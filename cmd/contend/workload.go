@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"contend/internal/experiment"
 	"contend/internal/workload"
 	"contend/internal/workload/ledger"
 )
@@ -20,8 +23,12 @@ var workloads = []workload.Info{ledger.Info}
 // workload's other processes.
 const roleCommand = "workload-role"
 
+// steeredFlag says that a recorder holds the other end of the conversation.
+const steeredFlag = "steered"
+
 func newWorkload() *cobra.Command {
 	o := ledger.Defaults()
+	var steered bool
 	c := &cobra.Command{
 		Use:   "workload NAME",
 		Short: "Run a workload once, unrecorded, and print its results",
@@ -34,12 +41,34 @@ func newWorkload() *cobra.Command {
 			if err := o.Validate(); err != nil {
 				return usageError{err}
 			}
-			return ledger.Run(cmd.Context(), o, workload.Inherited(), cmd.OutOrStdout())
+			if steered {
+				return ledger.Run(cmd.Context(), o, workload.Inherited())
+			}
+			return runWorkload(cmd.Context(), o, cmd.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&o.Arm, "arm", o.Arm, strings.Join(ledger.Info.Arms, ", "))
 	addWorkloadFlags(c.Flags(), &o)
+	c.Flags().BoolVar(&steered, steeredFlag, false, "be steered over inherited pipes")
+	_ = c.Flags().MarkHidden(steeredFlag) // fails for an unknown flag only
 	return c
+}
+
+// runWorkload runs one window by hand and prints its result.
+func runWorkload(ctx context.Context, o ledger.Options, stdout io.Writer) error {
+	r, err := ledger.RunOnce(ctx, o, 0)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(stdout)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	if !r.Verify.OK {
+		return fmt.Errorf("the run is not valid: %s", experiment.Why(r.Verify))
+	}
+	return nil
 }
 
 func newWorkloadRole() *cobra.Command {
@@ -48,7 +77,7 @@ func newWorkloadRole() *cobra.Command {
 		Hidden: true,
 		Args:   exactArgs("a role"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ledger.RunRole(cmd.Context(), args[0])
+			return ledger.RunRole(args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 }
@@ -95,23 +124,11 @@ func addWorkloadFlags(f *pflag.FlagSet, o *ledger.Options) {
 // workloadArgs is the command line that runs the workload with these settings.
 // It names every flag, so that a child does exactly what its parent says.
 func workloadArgs(name, arm string, o ledger.Options) []string {
-	args := []string{"workload", name, "--arm", arm}
+	args := []string{"workload", name, "--arm", arm, "--" + steeredFlag}
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	addWorkloadFlags(f, &o)
 	f.VisitAll(func(flag *pflag.Flag) {
 		args = append(args, "--"+flag.Name+"="+flag.Value.String())
 	})
 	return args
-}
-
-// quoteArgs writes a command line as a shell reads it.
-func quoteArgs(args []string) string {
-	var out []string
-	for _, a := range args {
-		if strings.ContainsAny(a, " \t\n'\"$&|;<>()*?[]#~`\\") || a == "" {
-			a = strconv.Quote(a)
-		}
-		out = append(out, a)
-	}
-	return strings.Join(out, " ")
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -88,68 +87,6 @@ func foreign(path string) (analyze.Run, error) {
 	if err != nil {
 		return analyze.Run{}, err
 	}
-	return analyze.Run{Profiles: map[string]*profile.Profile{kind(p): p}, Path: path}, nil
+	return analyze.Run{Profiles: map[string]*profile.Profile{analyze.ProfileKind(p): p}, Path: path}, nil
 }
 
-// kind tells what a pprof file holds from its sample types.
-func kind(p *profile.Profile) string {
-	has := map[string]bool{}
-	for _, t := range p.SampleType {
-		has[t.Type] = true
-	}
-	switch {
-	case has["contentions"] && has["runqueue"]:
-		return recording.Waits
-	case has["switches"]:
-		return recording.OffCPU
-	case has["contentions"]:
-		return mutexOrBlock(p)
-	case has["samples"] && has["cpu"]:
-		return recording.CPU
-	default:
-		return recording.Fgprof
-	}
-}
-
-// mutexOrBlock: both have the same sample types. The mutex profile is charged
-// where a lock is released, so only it has stacks that end in an unlock.
-func mutexOrBlock(p *profile.Profile) string {
-	for _, s := range p.Sample {
-		if len(s.Location) == 0 || len(s.Location[0].Line) == 0 {
-			continue
-		}
-		fn := s.Location[0].Line[0].Function
-		if fn != nil && (strings.HasSuffix(fn.Name, "Unlock") || strings.HasSuffix(fn.Name, "unlock") || strings.HasSuffix(fn.Name, "LostContendedRuntimeLock")) {
-			return recording.Mutex
-		}
-	}
-	return recording.Block
-}
-
-// Paired says whether the runs of two sides were made in pairs: run i of one
-// side beside run i of the other, with no run of another pair between them.
-func Paired(a, b analyze.Side) bool {
-	if len(a.Runs) != len(b.Runs) || len(a.Runs) == 0 {
-		return false
-	}
-	type start struct {
-		at   int64
-		pair int
-	}
-	var all []start
-	for _, side := range []analyze.Side{a, b} {
-		for i, r := range side.Runs {
-			if r.Manifest == nil {
-				return false
-			}
-			all = append(all, start{r.Manifest.Started.UnixNano(), i})
-		}
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
-	for i := 0; i < len(all); i += 2 {
-		if all[i].pair != all[i+1].pair {
-			return false
-		}
-	}
-	return true
-}

@@ -42,6 +42,13 @@ const (
 	LabelOpen     = "open"      // "start" or "end": the wait was cut by that edge of the window
 )
 
+// Keys of Manifest.Labels in an experiment's recordings.
+const (
+	ExperimentLabel = "experiment" // its name and seed: equal in all runs of one experiment
+	PairLabel       = "pair"       // number of the pair, from 1
+	OrderLabel      = "order"      // position among all runs, from 1
+)
+
 // Classes of waits, the values of LabelClass.
 const (
 	ClassLock      = "lock"      // Mutex, RWMutex, fdMutex

@@ -111,7 +111,7 @@ func (c *chart) svg() template.HTML {
 	for i := 0; i <= int(math.Round((to-from)/tick)) && i < 20; i++ {
 		v := from + float64(i)*tick
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%s" y2="%[3]s"/><text x="%d" y="%s" text-anchor="end">%s</text>`,
-			chartLeft, chartWidth-chartRight, px(y(v)), chartLeft-6, px(y(v)+4), escape(c.format(v)))
+			chartLeft, chartWidth-chartRight, px(y(v)), chartLeft-6, px(y(v)+4), escape(tickLabel(c, v)))
 	}
 	step := 1 + pairs/30
 	for pair := 1; pair <= pairs; pair += step {
@@ -136,6 +136,13 @@ func (c *chart) svg() template.HTML {
 	}
 	b.WriteString(`</svg></figure>`)
 	return template.HTML(b.String())
+}
+
+func tickLabel(c *chart, v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return c.format(v)
 }
 
 // links join the runs of one pair.
@@ -173,20 +180,15 @@ func markShape(arm int, x, y float64, class, title string) string {
 }
 
 // histogramSVG draws the waits of a lock by length; the buckets double.
-func histogramSVG(bars []bar) template.HTML {
-	if len(bars) == 0 {
-		return ""
-	}
-	var most int64
+func histogramSVG(h histogram) template.HTML {
+	bars := h.bars
+	most := int64(1)
 	for _, b := range bars {
 		most = max(most, b.value)
 	}
-	if most == 0 {
-		return ""
-	}
 	const width, height, base = 22, 90, 104
 	var b strings.Builder
-	fmt.Fprintf(&b, `<div><h3>Waits by length</h3><svg class="hist" width="%d" height="124" role="img" aria-label="number of waits by length">`, len(bars)*width+50)
+	fmt.Fprintf(&b, `<div><h3>%s</h3><svg class="hist" width="%d" height="124" role="img" aria-label="%[1]s">`, escape(capital(h.title)), len(bars)*width+50)
 	for i, bar := range bars {
 		h := math.Ceil(float64(bar.value) / float64(most) * height)
 		x := i * width

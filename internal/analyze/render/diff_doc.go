@@ -18,7 +18,6 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	doc := &document{
 		title:      sides[0] + " → " + sides[1],
 		header:     header(sides, diffLength(d), both, d.Lost[:]...),
-		headline:   clean(d.Headline),
 		warnings:   cleanAll(d.Warnings),
 		lost:       append(lostLines(sides[0], d.Baseline.Lost), lostLines(sides[1], d.Candidate.Lost)...),
 		gate:       gateLines(d.Gate),
@@ -33,14 +32,10 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 		return nil, err
 	}
 	doc.tables = tables
-	if o.By != "" {
-		return doc, nil
-	}
 	doc.verdicts = diffVerdicts(d)
 	doc.facts = diffFacts(d)
 	doc.states = states([]analyze.Goroutines{d.Baseline.Goroutines, d.Candidate.Goroutines}, []string{"baseline", "candidate"}, stateMarks(d))
 	doc.idle = idleLine(average(d.Baseline.Goroutines.Idle)+" → "+average(d.Candidate.Goroutines.Idle), d.Candidate.Rules)
-	doc.trailer = trailer(d)
 	return doc, nil
 }
 
@@ -67,30 +62,54 @@ func diffVerdicts(d *analyze.Diff) []verdict {
 	if d.Verdict == analyze.Regressed || d.Verdict == analyze.Improved {
 		for i := range d.Rows {
 			r := &d.Rows[i]
-			if r.By != "lock" || (r.Verdict != analyze.Regressed && r.Verdict != analyze.Improved) {
+			if r.By != analyze.ByLock || !proven(r) {
 				continue
 			}
 			if len(out) == maxVerdicts {
 				more++
 				continue
 			}
-			out = append(out, verdict{word: r.Verdict, name: short(r.Name), text: rowSentence(r, d)})
+			word := r.Verdict
+			switch word {
+			case analyze.New:
+				word = analyze.Regressed
+			case analyze.Gone:
+				word = analyze.Improved
+			}
+			out = append(out, verdict{word: word, name: short(r.Name), text: rowSentence(r, d)})
 		}
 	}
 	if more > 0 {
 		out[len(out)-1].text += fmt.Sprintf("; and %s below", plural(more, "more lock"))
 	}
 	if len(out) == 0 {
-		out = append(out, verdict{word: d.Verdict, text: clean(d.Headline)})
+		// The headline stands alone elsewhere, so it begins with the verdict.
+		out = append(out, verdict{word: d.Verdict, text: clean(strings.TrimPrefix(d.Headline, d.Verdict+": "))})
 	}
 	return out
+}
+
+// proven reports rows that a test stands behind.
+func proven(r *analyze.Row) bool {
+	switch r.Verdict {
+	case analyze.Regressed, analyze.Improved:
+		return true
+	case analyze.New, analyze.Gone:
+		return r.Tested
+	}
+	return false
 }
 
 // rowSentence is a row's change with its uncertainty:
 // "1.31× wait per message (1.19–1.44, adj. p 0.02)".
 func rowSentence(r *analyze.Row, d *analyze.Diff) string {
 	per := perTitle(d.Per, d.Operation)
-	if !finite(r.Ratio) {
+	switch {
+	case r.Verdict == analyze.New:
+		return "is new: " + duration(r.Candidate.Value) + " of wait " + per
+	case r.Verdict == analyze.Gone:
+		return "is gone: it was " + duration(r.Baseline.Value) + " of wait " + per
+	case !finite(r.Ratio):
 		return durations(r.Baseline.Value, r.Candidate.Value) + " of wait " + per
 	}
 	var known []string
@@ -168,7 +187,7 @@ func stateMarks(d *analyze.Diff) map[string]stateMark {
 	for key, by := range map[string]string{"lock": "total", "backpressure": "backpressure", "handoff": "handoff", "runtime": "runtime"} {
 		for i := range d.Rows {
 			if r := &d.Rows[i]; r.By == by {
-				if m := mark(r); m != "" {
+				if m := mark(d, r); m != "" {
 					out[key] = stateMark{mark: m, what: topRule(d.Candidate.Rules, key)}
 				}
 				break
@@ -180,12 +199,10 @@ func stateMarks(d *analyze.Diff) map[string]stateMark {
 
 // mark is "worse" or "better" where the interval excludes no change and the
 // change is worth a look (the 5 % of the verdicts).
-func mark(r *analyze.Row) string {
+func mark(d *analyze.Diff, r *analyze.Row) string {
 	switch {
-	case r.Verdict == analyze.New && r.By != "total":
-		return "worse"
-	case r.Verdict == analyze.Gone && r.By != "total":
-		return "better"
+	case d.Verdict == analyze.Differ, d.Verdict == analyze.Identical:
+		return "" // such intervals do not cover the spread between runs
 	case !finite(r.Ratio, r.Low, r.High):
 		return ""
 	case *r.Low > 1 && *r.Ratio >= 1.05:
@@ -212,7 +229,7 @@ func topRule(rules []analyze.RuleTake, key string) string {
 func trailer(d *analyze.Diff) string {
 	n := map[string]int{}
 	for i := range d.Rows {
-		if d.Rows[i].By == "lock" {
+		if d.Rows[i].By == analyze.ByLock {
 			n[d.Rows[i].Verdict]++
 		}
 	}
@@ -222,9 +239,12 @@ func trailer(d *analyze.Diff) string {
 func gateLines(gate []analyze.GateRow) []verdict {
 	var out []verdict
 	for _, g := range gate {
-		word := "held"
-		if g.Tripped {
+		word := "passed"
+		switch {
+		case g.Tripped:
 			word = "tripped"
+		case g.Inconclusive:
+			word = "undecided"
 		}
 		out = append(out, verdict{word: word, name: clean(g.Expr), text: clean(g.Reason)})
 	}
@@ -246,12 +266,26 @@ func verdictText(r *analyze.Row) string {
 			return word + " (" + rel + ")"
 		}
 	case "":
-		if rel := relative(r.Ratio, r.Low, r.High); rel != "" {
-			return rel
-		}
-		return "—"
+		return relativeOrAmount(r)
 	}
 	return word
+}
+
+// relativeOrAmount is a change without a verdict; where a side is zero there is
+// no ratio, and words say so.
+func relativeOrAmount(r *analyze.Row) string {
+	a, b := r.Baseline.Value, r.Candidate.Value
+	switch {
+	case finite(r.Ratio):
+		return relative(r.Ratio, r.Low, r.High)
+	case a == 0 && b == 0:
+		return "none"
+	case a == 0:
+		return "only in the candidate"
+	case b == 0:
+		return "only in the baseline"
+	}
+	return "unknown"
 }
 
 // verdictSort orders by the size of the change, whichever way it goes.

@@ -9,14 +9,19 @@ import (
 // diffTables are the tables of a comparison: one by --by, else the first screen's.
 func diffTables(d *analyze.Diff, o Options) ([]table, error) {
 	switch o.By {
-	case "lock", "instance":
-		return []table{diffLocks(d, o.Limit)}, nil
 	case "boundary", "root", "function", "waker":
 		return []table{diffRows(d, o.By, o.Limit)}, nil
-	case "":
+	case "", "lock", "instance":
 		out := []table{diffLocks(d, o.Limit)}
-		if o.page {
-			out = append(out, diffRows(d, "boundary", o.Limit), diffRows(d, "root", o.Limit), diffCategories(d))
+		if o.full {
+			if w := workloadTable(d); len(w.rows) > 0 {
+				out = append(out, w)
+			}
+			out = append(out, diffRows(d, "boundary", o.few), diffRows(d, "root", o.few))
+			if c := diffRows(d, "category", o.Limit); len(c.rows) > 0 {
+				out = append(out, c)
+			}
+			out = append(out, diffKinds(d))
 		}
 		return out, nil
 	}
@@ -29,7 +34,7 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	total, spelled := 0, 0
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		if r.By != "lock" || r.Verdict == analyze.TooRare {
+		if r.By != analyze.ByLock || r.Verdict == analyze.TooRare {
 			continue
 		}
 		total++
@@ -43,18 +48,13 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		} else if r.Verdict == analyze.Inconclusive {
 			row.details = power(r)
 		}
-		row.more = append(lockMore(was[r.Name], "baseline"), lockMore(is[r.Name], "candidate")...)
-		if l := is[r.Name]; l != nil {
-			row.bars = histogramBars(l.Histogram)
-		}
+		row.more, row.histograms = lockMore(was[r.Name], is[r.Name])
 		t.rows = append(t.rows, row)
 	}
-	switch {
-	case total == 0:
-		t.note = "no lock had enough waits to compare"
-	case total > len(t.rows):
-		t.note = fmt.Sprintf("%s not shown", plural(total-len(t.rows), "more lock"))
+	if total > len(t.rows) {
+		t.note = fmt.Sprintf("%s not shown", plural(total-len(t.rows), "more row"))
 	}
+	t.note = joinNotes(t.note, trailer(d))
 	return t
 }
 
@@ -125,7 +125,7 @@ func power(r *analyze.Row) []detail {
 // diffRows is the table of rows other than locks; they recount the same time,
 // so they carry intervals and no verdicts.
 func diffRows(d *analyze.Diff, by string, limit int) table {
-	title := map[string]string{"boundary": "boundaries", "root": "roots", "function": "functions", "waker": "wakers"}[by]
+	title := map[string]string{"boundary": "boundaries", "root": "roots", "function": "functions", "waker": "wakers", "category": "categories"}[by]
 	t := table{id: title, title: title, cols: []column{text(by), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
 	total := 0
 	for i := range d.Rows {
@@ -137,15 +137,15 @@ func diffRows(d *analyze.Diff, by string, limit int) table {
 		if limit >= 0 && total > limit {
 			continue
 		}
-		t.rows = append(t.rows, row{cells: rowCells(r, named(short(r.Name)))})
+		t.rows = append(t.rows, row{cells: rowCells(d, r, named(short(r.Name)))})
 	}
 	t.note = leftOver(total, len(t.rows))
 	return t
 }
 
-// diffCategories shows that nothing is hidden: idle, back-pressure, hand-off and the runtime have rows too.
-func diffCategories(d *analyze.Diff) table {
-	t := table{id: "categories", title: "all waits", cols: []column{text("kind"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
+// diffKinds shows that nothing is hidden: idle, back-pressure, hand-off and the runtime have rows too.
+func diffKinds(d *analyze.Diff) table {
+	t := table{id: "kinds", title: "all waits", cols: []column{text("kind"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
 	label := map[string]string{"total": "blocked", "idle": "idle", "backpressure": "back-pressure", "handoff": "hand-off", "runtime": "runtime"}
 	for _, by := range []string{"total", "backpressure", "handoff", "runtime", "idle"} {
 		for i := range d.Rows {
@@ -154,7 +154,7 @@ func diffCategories(d *analyze.Diff) table {
 				if r.Name != "" && r.Name != by && r.Name != name {
 					name += ": " + clean(r.Name)
 				}
-				t.rows = append(t.rows, row{cells: rowCells(r, words(name))})
+				t.rows = append(t.rows, row{cells: rowCells(d, r, words(name))})
 			}
 		}
 	}
@@ -162,9 +162,9 @@ func diffCategories(d *analyze.Diff) table {
 	return t
 }
 
-func rowCells(r *analyze.Row, name cell) []cell {
+func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 	change := figure(verdictText(r), verdictSort(r))
-	change.mark = mark(r)
+	change.mark = mark(d, r)
 	return []cell{
 		name,
 		figure(average(&r.Baseline.WaitingAvg)+" → "+average(&r.Candidate.WaitingAvg), r.Candidate.WaitingAvg),
@@ -173,6 +173,26 @@ func rowCells(r *analyze.Row, name cell) []cell {
 		figure(count(float64(r.Baseline.Contentions))+" → "+count(float64(r.Candidate.Contentions)), float64(r.Candidate.Contentions)),
 		change,
 	}
+}
+
+// workloadTable has throughput and every latency with its interval.
+func workloadTable(d *analyze.Diff) table {
+	t := table{id: "workload", title: "throughput and latency", cols: []column{text(""), number("baseline → candidate"), number("change (95 % interval)"), number("n")}}
+	add := func(name string, c *analyze.Change) {
+		rel := orWord(relative(c.Ratio, c.Low, c.High), "unknown")
+		sort := 0.0
+		if finite(c.Ratio) {
+			sort = *c.Ratio
+		}
+		t.rows = append(t.rows, row{cells: []cell{words(name), figure(changeAmounts(c, d.Operation), c.Candidate), figure(rel, sort), figure(exact(int64(c.N)), float64(c.N))}})
+	}
+	if d.Throughput != nil {
+		add("throughput", d.Throughput)
+	}
+	for i := range d.Latency {
+		add(latencyName(d.Latency[i].Name), &d.Latency[i])
+	}
+	return t
 }
 
 // difference prints a signed amount: "+31 µs".

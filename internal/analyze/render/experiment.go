@@ -39,18 +39,26 @@ type Arm struct {
 	Name    string           `json:"name"`
 	What    string           `json:"what,omitempty"` // what differs, in a few words
 	Changes []analyze.Change `json:"changes"`        // throughput, latencies, lock wait, against the baseline
+	Figures []Figure         `json:"figures,omitempty"`
 	Note    string           `json:"note,omitempty"`
+}
+
+// Figure is one quantity of an arm by itself, with a 95 % interval where there is one.
+type Figure struct {
+	Name  string   `json:"name"`
+	Unit  string   `json:"unit"` // "op/s", "ns", "share", or "" for a plain number
+	Value float64  `json:"value"`
+	Low   *float64 `json:"low"`
+	High  *float64 `json:"high"`
 }
 
 // experimentView is an Experiment in words.
 type experimentView struct {
-	title     string
-	protocol  string
-	notes     []string
-	arms      *table
-	runs      table
-	charts    []chart
-	operation string
+	title    string
+	protocol string
+	notes    []string
+	tables   []table
+	charts   []chart
 }
 
 func (e *Experiment) view() *experimentView {
@@ -61,19 +69,19 @@ func (e *Experiment) view() *experimentView {
 		title:    clean(e.Name),
 		protocol: clean(e.Protocol),
 		notes:    cleanAll(e.Notes),
-		runs:     runsTable(e.Runs),
 		charts:   runCharts(e.Runs),
 	}
-	if len(e.Arms) > 0 {
-		t := armsTable(e.Arms)
-		v.arms = &t
+	for _, t := range []table{armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
+		if len(t.rows) > 0 && len(t.cols) > 1 {
+			v.tables = append(v.tables, t)
+		}
 	}
 	return v
 }
 
 // armsTable has a column for each quantity any arm reports.
 func armsTable(arms []Arm) table {
-	t := table{id: "arms", title: "arms", cols: []column{text("arm")}}
+	t := table{id: "arms", title: "arms against the baseline", cols: []column{text("arm")}}
 	var names []string
 	for _, a := range arms {
 		for _, c := range a.Changes {
@@ -100,6 +108,55 @@ func armsTable(arms []Arm) table {
 		t.rows = append(t.rows, r)
 	}
 	return t
+}
+
+// figuresTable shows each arm by itself, quantities downwards since they are many.
+func figuresTable(arms []Arm) table {
+	t := table{id: "figures", title: "arms by themselves", cols: []column{text("")}}
+	var names []string
+	for _, a := range arms {
+		if len(a.Figures) == 0 {
+			continue
+		}
+		t.cols = append(t.cols, number(clean(a.Name)))
+		for _, f := range a.Figures {
+			if !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		r := row{cells: []cell{words(latencyName(name))}}
+		for _, a := range arms {
+			if len(a.Figures) == 0 {
+				continue
+			}
+			c := words("—")
+			if i := slices.IndexFunc(a.Figures, func(f Figure) bool { return f.Name == name }); i >= 0 {
+				c = figureCell(&a.Figures[i])
+			}
+			r.cells = append(r.cells, c)
+		}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func figureCell(f *Figure) cell {
+	format := count
+	switch f.Unit {
+	case "ns":
+		format = duration
+	case "op/s":
+		format = func(v float64) string { return count(v) + "/s" }
+	case "share":
+		format = percent
+	}
+	s := format(f.Value)
+	if finite(f.Low, f.High) {
+		s += " (" + format(*f.Low) + "–" + format(*f.High) + ")"
+	}
+	return figure(s, f.Value)
 }
 
 func changeCell(c *analyze.Change) cell {
@@ -130,9 +187,6 @@ func runsTable(runs []Run) table {
 	t.cols = append(t.cols, number("lock wait per op"), number("steal"))
 	for i := range runs {
 		t.rows = append(t.rows, runRow(&runs[i], latencies))
-	}
-	if len(runs) == 0 {
-		t.note = "no runs"
 	}
 	return t
 }

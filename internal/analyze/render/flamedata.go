@@ -31,7 +31,7 @@ type flameJSON struct {
 }
 
 // kindIndex numbers the kinds as the script's colours do.
-var kindIndex = map[string]int{"app": 0, "std": 1, "runtime": 2, "kernel": 3, "mark": 4}
+var kindIndex = map[string]int{"app": 0, "std": 1, "runtime": 2, "kernel": 3, "mark": 4, "native": 5}
 
 func flameData(flames []analyze.Flame) (data []byte, shown []pageFlame, err error) {
 	out := []flameJSON{}

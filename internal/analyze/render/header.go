@@ -16,13 +16,14 @@ func header(sides [2]string, length string, reports []*analyze.Report, lost ...i
 	if sides[1] != "" {
 		title += " → " + sides[1]
 	}
-	return []string{
-		title,
-		length,
-		"steal " + percentOf(worst(reports, stealShare)),
-		"cost " + percentOf(worst(reports, costShare)),
-		"lost " + lostCount(lost),
+	parts := []string{title, length}
+	if p := reports[0].Profile; p != "" && p != recording.Waits {
+		parts = append(parts, "from the "+clean(p)+" profile")
 	}
+	return append(parts,
+		"steal "+percentOf(worst(reports, stealShare)),
+		"cost "+percentOf(worst(reports, costShare)),
+		"lost "+lostCount(lost))
 }
 
 // worst is the largest of a figure over the sides, nil where no side has it.

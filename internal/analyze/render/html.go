@@ -34,7 +34,7 @@ type pageView struct {
 	Alerts        []string
 	Gate          []pageVerdict
 	States        *pageTable
-	Idle, Trailer string
+	Idle          string
 	Tables        []pageTable
 	Flames        []pageFlame
 	Sides         [2]string
@@ -58,16 +58,16 @@ type pageTable struct {
 }
 
 type pageColumn struct {
-	Title string
-	Text  bool
+	Title       string
+	Text, Extra bool
 }
 
 type pageRow struct {
-	Cells     []pageCell
-	Details   []pageDetail
-	More      []pageTable
-	Histogram template.HTML
-	Unfolds   bool
+	Cells      []pageCell
+	Details    []pageDetail
+	More       []pageTable
+	Histograms []template.HTML
+	Unfolds    bool
 }
 
 type pageCell struct {
@@ -97,7 +97,7 @@ func writeHTML(w io.Writer, d *document) error {
 		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", hash(script), hash(style)),
 		Title:  d.title, Style: template.CSS(style), Script: template.JS(script), Data: template.JS(data),
 		Licenses: pageFile("licenses.txt"),
-		Facts:    d.facts, Idle: d.idle, Trailer: d.trailer, Sides: d.sides,
+		Facts:    d.facts, Idle: d.idle, Sides: d.sides,
 		Flames: flames, Reproduce: cleanAll(d.reproduce),
 	}
 	for i, part := range d.header[1:] {
@@ -162,11 +162,14 @@ func pageTables(all []table) []pageTable {
 func pageTableOf(t *table) pageTable {
 	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom}
 	for _, c := range t.cols {
-		out.Cols = append(out.Cols, pageColumn{c.title, c.text})
+		out.Cols = append(out.Cols, pageColumn{c.title, c.text, c.extra})
 	}
 	for _, r := range t.rows {
-		p := pageRow{More: pageTables(r.more), Histogram: histogramSVG(r.bars)}
-		p.Unfolds = len(p.More) > 0 || p.Histogram != ""
+		p := pageRow{More: pageTables(r.more)}
+		for _, h := range r.histograms {
+			p.Histograms = append(p.Histograms, histogramSVG(h))
+		}
+		p.Unfolds = len(p.More)+len(p.Histograms) > 0
 		out.Unfolds = out.Unfolds || p.Unfolds
 		for i, c := range r.cells {
 			pc := pageCell{Text: c.text, Mark: c.mark, Name: c.name}
@@ -195,9 +198,6 @@ func pageExperimentOf(e *experimentView) *pageExperiment {
 	for i := range e.charts {
 		out.Charts = append(out.Charts, e.charts[i].svg())
 	}
-	if e.arms != nil {
-		out.Tables = append(out.Tables, pageTableOf(e.arms))
-	}
-	out.Tables = append(out.Tables, pageTableOf(&e.runs))
+	out.Tables = pageTables(e.tables)
 	return out
 }

@@ -21,6 +21,9 @@ func lockDetails(l, was *analyze.Lock) []detail {
 		// Wakes alone cannot tell who held: see the design note on holders.
 		out = append(out, siteDetail("woken by", l.Wakers[0]))
 	}
+	if l.HeldUpNote != "" && l.HeldUpShare != nil {
+		out = append(out, detail{key: "held up", text: clean(l.HeldUpNote)})
+	}
 	if l.Ceiling != nil && *l.Ceiling < highestCeiling {
 		out = append(out, detail{key: "ceiling", text: "≤ " + times(*l.Ceiling) + " today's rate while this lock is as it is"})
 	}
@@ -56,33 +59,49 @@ func holderDetail(h analyze.Holder, l, was *analyze.Lock) detail {
 	return d
 }
 
-// lockMore is what unfolds under a lock on the page.
-func lockMore(l *analyze.Lock, side string) []table {
-	if l == nil {
-		return nil
-	}
-	title := func(s string) string {
-		if side == "" {
-			return s
+// lockMore is what unfolds under a lock on the page: its waiters, wakers and
+// holders, the sides beside each other. A side may be nil.
+func lockMore(sides ...*analyze.Lock) (more []table, histograms []histogram) {
+	for _, kind := range []func(*analyze.Lock) table{
+		func(l *analyze.Lock) table { return siteTable("waiters", l.Waiters) },
+		func(l *analyze.Lock) table { return siteTable("woken by", l.Wakers) },
+		func(l *analyze.Lock) table { return holderTable(l.Holders) },
+	} {
+		for i, l := range sides {
+			if l == nil {
+				continue
+			}
+			if t := kind(l); len(t.rows) > 0 {
+				t.title += sideSuffix(i, len(sides))
+				more = append(more, t)
+			}
 		}
-		return s + ", " + side
 	}
-	var out []table
-	if len(l.Waiters) > 0 {
-		out = append(out, siteTable(title("waiters"), l.Waiters))
-	}
-	if len(l.Wakers) > 0 {
-		out = append(out, siteTable(title("woken by"), l.Wakers))
-	}
-	if len(l.Holders) > 0 {
-		t := table{title: title("held by"), cols: []column{text("site"), number("share"), number("95 % interval")}}
-		for _, h := range limited(l.Holders, moreLimit) {
-			t.rows = append(t.rows, row{cells: []cell{named(shortSite(h.Site)), words(percent(h.Share)),
-				words(percentNumber(h.Low) + "–" + percent(h.High))}})
+	for i, l := range sides {
+		if l == nil {
+			continue
 		}
-		out = append(out, t)
+		if bars := histogramBars(l.Histogram); bars != nil {
+			histograms = append(histograms, histogram{title: "waits by length" + sideSuffix(i, len(sides)), bars: bars})
+		}
 	}
-	return out
+	return more, histograms
+}
+
+func sideSuffix(i, sides int) string {
+	if sides == 1 {
+		return ""
+	}
+	return [2]string{", baseline", ", candidate"}[i]
+}
+
+func holderTable(holders []analyze.Holder) table {
+	t := table{title: "held by", cols: []column{text("site"), number("share"), number("95 % interval")}}
+	for _, h := range limited(holders, moreLimit) {
+		t.rows = append(t.rows, row{cells: []cell{named(shortSite(h.Site)), words(percent(h.Share)),
+			words(percentNumber(h.Low) + "–" + percent(h.High))}})
+	}
+	return t
 }
 
 // moreLimit bounds the tables under one lock: beyond ten sites the flame graph reads better.

@@ -30,9 +30,6 @@ func writeMarkdown(w io.Writer, d *document) error {
 	for i := range d.tables {
 		m.table(&d.tables[i])
 	}
-	if d.trailer != "" {
-		m.printf("\n%s\n", markdownText(d.trailer))
-	}
 	if d.experiment != nil {
 		m.experiment(d.experiment)
 	}
@@ -108,7 +105,7 @@ func (m *markdownWriter) details(t *table) {
 			m.printf("- %s: ", m.cell(r.cells[0]))
 			var parts []string
 			if d.key != "" {
-				parts = append(parts, markdownText(d.key))
+				parts = append(parts, "**"+markdownText(d.key)+"**")
 			}
 			if d.text != "" {
 				parts = append(parts, markdownText(d.text))
@@ -132,10 +129,9 @@ func (m *markdownWriter) experiment(e *experimentView) {
 	for _, n := range e.notes {
 		m.printf("\n%s\n", markdownText(n))
 	}
-	if e.arms != nil {
-		m.table(e.arms)
+	for i := range e.tables {
+		m.table(&e.tables[i])
 	}
-	m.table(&e.runs)
 }
 
 // reproduce prints commands in an indented block: no fence to break out of.

@@ -9,8 +9,8 @@ import (
 )
 
 // clean makes every byte of a foreign name visible and every result valid
-// UTF-8 that XML can carry: control characters become their Unicode pictures
-// (␀, ␛, …), what has no picture becomes \u202e, invalid bytes become \xff.
+// UTF-8 that XML can carry: controls and invalid bytes become \x1b or \n, other
+// unseen characters \u202e. Unicode has pictures for controls, but few fonts do.
 // It is not reversible; writeFolded, which must be, has its own escaping.
 func clean(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
@@ -22,10 +22,12 @@ func clean(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r < 0x20:
-			b.WriteRune(0x2400 + r) // Control Pictures block
-		case r == 0x7f:
-			b.WriteRune(0x2421)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, r)
 		case hidden(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:

@@ -33,11 +33,13 @@ const (
 )
 
 // Formats lists what Report and Diff write, in the order of the help text.
-var Formats = []Format{Text, Markdown, JSON, CSV, HTML, SVG, Folded, Speedscope}
+func Formats() []Format {
+	return []Format{Text, Markdown, JSON, CSV, HTML, SVG, Folded, Speedscope}
+}
 
 // Options are the choices of presentation.
 type Options struct {
-	By    string // the one table to show: lock, instance, boundary, root, waker, function; "" is the first screen
+	By    string // the table under the first screen: lock, instance, boundary, root, waker, function; "" is lock
 	Limit int    // rows a table shows; 0 means the format's default, negative means all
 	Color bool   // text only: ANSI colours
 	Width int    // text only: columns to fit into; 0 means 100
@@ -47,8 +49,8 @@ type Options struct {
 	// Experiment adds the runs and arms of an experiment, where there was one.
 	Experiment *Experiment
 
-	page bool // HTML: has room for every table
-	few  int  // rows of a table that stands second on the first screen
+	full bool // Markdown and HTML: room for more than the first screen
+	few  int  // rows of a table that stands second
 }
 
 // defaultLimit keeps a table on one screen; the page has scroll bars and sorting, so it takes more.
@@ -89,19 +91,19 @@ func Diff(w io.Writer, d *analyze.Diff, f Format, o Options) error {
 }
 
 func unknownFormat(f Format) error {
-	names := make([]string, len(Formats))
-	for i, known := range Formats {
-		names[i] = string(known)
+	var names []string
+	for _, known := range Formats() {
+		names = append(names, string(known))
 	}
 	return fmt.Errorf("unknown format %q; choose one of %s", f, strings.Join(names, ", "))
 }
 
 // writeDocument builds the format-independent document and prints it.
 func writeDocument(w io.Writer, f Format, o Options, build func(Options) (*document, error)) error {
-	o.page, o.few = f == HTML, o.Limit
+	o.full, o.few = f != Text, o.Limit
 	if o.Limit == 0 {
 		o.Limit, o.few = defaultLimit, defaultFew
-		if o.page {
+		if f == HTML {
 			o.Limit, o.few = defaultPageLimit, defaultPageLimit
 		}
 	}

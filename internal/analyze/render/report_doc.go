@@ -29,9 +29,6 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 		return nil, err
 	}
 	d.tables = tables
-	if o.By != "" {
-		return d, nil
-	}
 	d.verdicts = []verdict{reportVerdict(r)}
 	d.facts = reportFacts(r)
 	d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
@@ -51,7 +48,7 @@ func reportVerdict(r *analyze.Report) verdict {
 
 // modeNote reminds what the capture could not have seen.
 func modeNote(r *analyze.Report) string {
-	if r.Mode == "locks" {
+	if r.Mode == analyze.ModeLocks {
 		return "; channels and condition variables were not captured"
 	}
 	return ""
@@ -83,22 +80,25 @@ func operationOf(r *analyze.Report) string {
 
 // reportTables are the tables of a report: one by --by, else the first screen's.
 func reportTables(r *analyze.Report, o Options) ([]table, error) {
-	locks := func() table { return lockTable(r, o.Limit) }
 	switch o.By {
-	case "lock", "instance":
-		return []table{locks()}, nil
 	case "boundary":
-		return []table{boundaryTable(r.Boundaries, o.Limit)}, nil
+		return []table{boundaryTable(r, o.Limit)}, nil
 	case "root":
-		return []table{rootTable("roots", "root", r.Roots, o.Limit)}, nil
+		return []table{rootTable(r, "roots", "root", r.Roots, o.Limit)}, nil
 	case "function":
-		return []table{rootTable("functions", "function", r.Functions, o.Limit)}, nil
+		return []table{rootTable(r, "functions", "function", r.Functions, o.Limit)}, nil
 	case "waker":
+		if len(r.Wakers) > 0 {
+			return []table{rootTable(r, "wakers", "woken by", r.Wakers, o.Limit)}, nil
+		}
 		return []table{wakerTable(r.Locks, o.Limit)}, nil
-	case "":
-		out := []table{locks(), boundaryTable(r.Boundaries, o.few)}
-		if o.page {
-			out = append(out, rootTable("roots", "root", r.Roots, o.Limit))
+	case "", "lock", "instance":
+		out := []table{lockTable(r, o.Limit), boundaryTable(r, o.few)}
+		if o.full {
+			out = append(out, rootTable(r, "roots", "root", r.Roots, o.few))
+			if len(r.Categories) > 0 {
+				out = append(out, rootTable(r, "categories", "category", r.Categories, o.Limit))
+			}
 		}
 		return out, nil
 	}
@@ -130,14 +130,14 @@ func lockTable(r *analyze.Report, limit int) table {
 		if i < detailedRows {
 			row.details = lockDetails(l, nil)
 		}
-		row.more = lockMore(l, "")
-		row.bars = histogramBars(l.Histogram)
+		row.more, row.histograms = lockMore(l)
 		t.rows = append(t.rows, row)
 	}
+	t.note = leftOut(r, "locks", len(r.Locks), len(t.rows))
 	if len(r.Locks) == 0 {
 		t.note = "no lock contention seen" + modeNote(r)
-	} else if left := len(r.Locks) - len(t.rows); left > 0 {
-		t.note = fmt.Sprintf("%s not shown", plural(left, "more lock"))
+	} else if r.Mode == analyze.ModeUnlock {
+		t.note = joinNotes(t.note, "this profile charges waits to the site that unlocked, not to the one that waited")
 	}
 	if r.Totals.Operations == nil {
 		t = t.without(3)
@@ -169,25 +169,25 @@ func optionalShare(share *float64) cell {
 	return figure(percent(*share), *share)
 }
 
-func boundaryTable(all []analyze.Boundary, limit int) table {
+func boundaryTable(r *analyze.Report, limit int) table {
 	t := table{id: "boundaries", title: "boundaries: where application code blocks", cols: []column{text("boundary"), text("blocked in"), extra(text("called from")), text("class"),
 		number("wait"), number("share"), number("waits")}}
-	for _, b := range limited(all, limit) {
+	for _, b := range limited(r.Boundaries, limit) {
 		t.rows = append(t.rows, row{cells: []cell{named(short(b.Boundary)), named(short(b.Blocker)), named(short(b.Caller)), words(clean(b.Class)),
 			figure(duration(float64(b.DelayNS)), float64(b.DelayNS)), figure(percent(b.Share), b.Share),
 			figure(count(float64(b.Contentions)), float64(b.Contentions))}})
 	}
-	t.note = leftOver(len(all), len(t.rows))
+	t.note = leftOut(r, "boundaries", len(r.Boundaries), len(t.rows))
 	return t
 }
 
-func rootTable(id, what string, all []analyze.Root, limit int) table {
+func rootTable(rep *analyze.Report, id, what string, all []analyze.Root, limit int) table {
 	t := table{id: id, title: id, cols: []column{text(what), number("wait"), number("share"), number("waits")}}
 	for _, r := range limited(all, limit) {
 		t.rows = append(t.rows, row{cells: []cell{named(short(r.Name)), figure(duration(float64(r.DelayNS)), float64(r.DelayNS)),
 			figure(percent(r.Share), r.Share), figure(count(float64(r.Contentions)), float64(r.Contentions))}})
 	}
-	t.note = leftOver(len(all), len(t.rows))
+	t.note = leftOut(rep, id, len(all), len(t.rows))
 	return t
 }
 
@@ -207,6 +207,25 @@ func wakerTable(locks []analyze.Lock, limit int) table {
 	}
 	t.note = leftOver(total, len(t.rows))
 	return t
+}
+
+// leftOut says what a table does not show: rows cut here, and rows the analysis
+// had cut before, with their time.
+func leftOut(r *analyze.Report, table string, all, shown int) string {
+	note := leftOver(all, shown)
+	for _, o := range r.Omitted {
+		if o.Table == table && o.Rows > 0 {
+			return joinNotes(note, fmt.Sprintf("%s left out, %s together", plural(o.Rows, "smaller row"), duration(float64(o.DelayNS))))
+		}
+	}
+	return note
+}
+
+func joinNotes(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " · " + b
 }
 
 func leftOver(all, shown int) string {

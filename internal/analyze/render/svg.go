@@ -32,7 +32,7 @@ const (
 const svgStyle = `text{font:11px ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#111}
 .t{font-size:14px;font-weight:bold}.n{fill:#555}
 rect{stroke:#fff;stroke-width:.6}
-.app{fill:#ffb35c}.std{fill:#ffdca8}.runtime{fill:#d5d5d5}.kernel{fill:#a9cdeb}.mark{fill:#efefef}
+.app{fill:#ffb35c}.std{fill:#ffdca8}.runtime{fill:#d5d5d5}.kernel{fill:#a9cdeb}.native{fill:#cbe3c4}.mark{fill:#efefef}
 .l4{fill:#5aa2d8}.l3{fill:#82bae3}.l2{fill:#abd1ed}.l1{fill:#d2e6f5}.s0{fill:#e6e6e6}
 .m1{fill:#fce3c5}.m2{fill:#fbc98d}.m3{fill:#f7ab54}.m4{fill:#ee8a1d}
 .bg{fill:#fff;stroke:none}`
@@ -104,7 +104,7 @@ func (s *svgWriter) text(x float64, class, line string) {
 func (s *svgWriter) heading(sides [2]string) {
 	s.text(svgMargin, "t", s.label(sides))
 	s.y += 8
-	legend := [][2]string{{"app", "application"}, {"std", "standard library"}, {"runtime", "runtime"}, {"kernel", "kernel"}, {"mark", "summary"}}
+	legend := [][2]string{{"app", "application"}, {"std", "standard library"}, {"runtime", "runtime"}, {"kernel", "kernel"}, {"native", "C"}, {"mark", "summary"}}
 	if s.flame.Sides == 2 {
 		legend = [][2]string{{"l4", "▼ less, or gone"}, {"l2", ""}, {"s0", "changed by < 5 %"}, {"m2", ""}, {"m4", "▲ more, or new"}}
 	}
@@ -177,7 +177,7 @@ func (s *svgWriter) box(f *frame, x, y, width float64) {
 	s.WriteString("</g>\n")
 }
 
-var knownKinds = map[string]bool{"app": true, "std": true, "runtime": true, "kernel": true, "mark": true}
+var knownKinds = map[string]bool{"app": true, "std": true, "runtime": true, "kernel": true, "native": true, "mark": true}
 
 // escapeLines escapes text whose line breaks are ours.
 func escapeLines(s string) string {

@@ -16,13 +16,11 @@ type document struct {
 	states   *table   // goroutines on average
 	idle     string   // the line under states
 	tables   []table
-	trailer  string // what the tables left out
 	lost     []string
 	warnings []string
 	gate     []verdict
 
 	// The page only.
-	headline   string
 	background []table // host, collectors, rules
 	flames     []analyze.Flame
 	sides      [2]string
@@ -56,8 +54,9 @@ type column struct {
 type row struct {
 	cells   []cell
 	details []detail // lines under the row, where it deserves them
-	more    []table  // the page only: what unfolds
-	bars    []bar    // the page only: histogram of waits
+	// The page only: what unfolds.
+	more       []table
+	histograms []histogram
 }
 
 // cell is one printed figure or name, and what to sort it by.
@@ -76,7 +75,13 @@ type detail struct {
 	tail string // after the name
 }
 
-// bar is one bucket of a histogram.
+// histogram is a lock's waits by length.
+type histogram struct {
+	title string
+	bars  []bar
+}
+
+// bar is one of its buckets.
 type bar struct {
 	label string
 	value int64

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"contend/internal/analyze"
 )
 
 const (
@@ -46,9 +48,6 @@ func writeText(w io.Writer, d *document, o Options) error {
 	for i := range d.tables {
 		t.WriteByte('\n')
 		t.table(&d.tables[i])
-	}
-	if d.trailer != "" {
-		t.line(d.trailer)
 	}
 	t.lines("lost", d.lost)
 	t.lines("warning", d.warnings)
@@ -109,9 +108,9 @@ func (t *textWriter) paint(s, attribute string) string {
 // attribute is the colour of a verdict word or a mark.
 func attribute(word string) string {
 	switch word {
-	case "worse", "regressed", "tripped", "new":
+	case "worse", analyze.Regressed, analyze.New, "tripped":
 		return ansiWorse
-	case "better", "improved", "gone":
+	case "better", analyze.Improved, analyze.Gone:
 		return ansiBetter
 	}
 	return ""
@@ -273,12 +272,10 @@ func (t *textWriter) experiment(e *experimentView) {
 	if e.protocol != "" {
 		t.line(e.protocol)
 	}
-	if e.arms != nil {
+	for i := range e.tables {
 		t.WriteByte('\n')
-		t.table(e.arms)
+		t.table(&e.tables[i])
 	}
-	t.WriteByte('\n')
-	t.table(&e.runs)
 	for _, n := range e.notes {
 		t.line("\n" + n)
 	}

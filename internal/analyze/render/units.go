@@ -88,9 +88,9 @@ func durations(a, b float64) string {
 	return digits(a/u.size) + " → " + digits(b/u.size) + " " + u.name
 }
 
-// count prints a number of things: "812", "88.1k".
+// count prints a number of things: "812", "88.1k". Small ones are exact.
 func count(v float64) string {
-	if math.Abs(v) < 1000 && v == math.Trunc(v) {
+	if math.Abs(v) < 10_000 && v == math.Trunc(v) {
 		return strings.Replace(strconv.FormatFloat(v, 'f', 0, 64), "-", minus, 1)
 	}
 	u := unitFor(v, countUnits)

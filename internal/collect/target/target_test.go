@@ -326,7 +326,7 @@ func TestFindNotPermitted(t *testing.T) {
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", victim, s.cmd.Process.Pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
-	want := fmt.Sprintf("true process %d: permission denied: run as root, or as the same user with CAP_SYS_PTRACE\n", s.cmd.Process.Pid)
+	want := fmt.Sprintf("true process %d: permission denied: run as root, or with CAP_SYS_PTRACE for another user's process\n", s.cmd.Process.Pid)
 	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v\n got %s\nwant %s", err, out, want)
 	}

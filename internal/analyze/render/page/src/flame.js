@@ -3,7 +3,7 @@ import { select } from "d3-selection";
 import flamegraph from "d3-flame-graph";
 import { amount, percent } from "./units.js";
 
-const KINDS = ["#ffb35c", "#ffdca8", "#d5d5d5", "#a9cdeb", "#efefef"]; // app, std, runtime, kernel, mark
+const KINDS = ["#ffb35c", "#ffdca8", "#d5d5d5", "#a9cdeb", "#efefef", "#cbe3c4"]; // app, std, runtime, kernel, mark, native
 const LESS = ["#e6e6e6", "#d2e6f5", "#abd1ed", "#82bae3", "#5aa2d8"];
 const MORE = ["#e6e6e6", "#fce3c5", "#fbc98d", "#f7ab54", "#ee8a1d"];
 const FOUND = "#e47be4";
