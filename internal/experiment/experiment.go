@@ -86,15 +86,8 @@ type Session interface {
 type Recording struct {
 	Dir    string // the recording's folder, which does not exist
 	Window time.Duration
-	Labels map[string]string // for the manifest
+	Labels map[string]string // for the manifest: by them a comparison finds the pairs
 }
-
-// Labels of an experiment's recordings.
-const (
-	LabelExperiment = "experiment" // its name and seed: equal in all runs of one experiment
-	LabelPair       = "pair"       // number of the pair, from 1
-	LabelOrder      = "order"      // position among all runs, from 1
-)
 
 // Permanent marks an error that makes further attempts pointless: a missing
 // privilege, an unknown arm.

@@ -139,9 +139,9 @@ func (x *execution) windows(ctx context.Context, r Runner, run *Slot) (plain, re
 	}
 	dir := filepath.Join(x.Out, run.Dir)
 	recorded, err = session.Record(ctx, Recording{Dir: dir, Window: x.Window, Labels: map[string]string{
-		LabelExperiment: fmt.Sprintf("%s-%d", x.state.Name, x.state.Seed),
-		LabelPair:       strconv.Itoa(run.Pair),
-		LabelOrder:      strconv.Itoa(run.Order),
+		recording.ExperimentLabel: fmt.Sprintf("%s-%d", x.state.Name, x.state.Seed),
+		recording.PairLabel:       strconv.Itoa(run.Pair),
+		recording.OrderLabel:      strconv.Itoa(run.Order),
 	}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("recorded window: %w", err)

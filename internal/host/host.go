@@ -11,8 +11,28 @@ import (
 
 // Now reads this host, with its clock measured (about 10 ms of one CPU). Own
 // load is what this process and its descendants use.
-func Now() *recording.HostState {
-	s := Read("/", os.Getpid())
+func Now() *recording.HostState { return now(os.Getpid()) }
+
+// Edge reads this host at an edge of a window. At the second edge it takes the
+// first one's reading, completes the new one as Settle does, and says what
+// disturbed the window between them.
+func Edge(before *recording.HostState) (after *recording.HostState, disturbed []string) {
+	return Beside()(before)
+}
+
+// Beside is Edge for a window in which these processes and their descendants
+// are the ones observed: what they use is not other load, even where they are
+// no children of this process.
+func Beside(observed ...int) func(before *recording.HostState) (after *recording.HostState, disturbed []string) {
+	return func(before *recording.HostState) (*recording.HostState, []string) {
+		after := now(append([]int{os.Getpid()}, observed...)...)
+		Settle(before, after)
+		return after, Drift(before, after)
+	}
+}
+
+func now(pids ...int) *recording.HostState {
+	s := Read("/", pids...)
 	index := MeasureClock()
 	s.ClockIndex = &index
 	if oneCycleChain {
@@ -21,10 +41,10 @@ func Now() *recording.HostState {
 	return s
 }
 
-// Read reads the proc and sys trees below root, "/" on a live host. pid is the
-// root of the process tree whose CPU time counts as own. Whatever cannot be
-// read is left nil or empty.
-func Read(root string, pid int) *recording.HostState {
+// Read reads the proc and sys trees below root, "/" on a live host. The CPU time
+// of the given processes and their descendants counts as own; it is unknown when
+// one of them is. Whatever cannot be read is left nil or empty.
+func Read(root string, pids ...int) *recording.HostState {
 	t := tree(root)
 	s := &recording.HostState{
 		Hostname: t.text("proc/sys/kernel/hostname"),
@@ -38,7 +58,7 @@ func Read(root string, pid int) *recording.HostState {
 	readLoad(t, s)
 	s.Throttles = throttles(t)
 	s.Celsius = temperature(t)
-	if own, ok := treeSeconds(t, pid); ok {
+	if own, ok := treeSeconds(t, pids); ok {
 		s.BusyOwn = &own
 	}
 	return s

@@ -119,6 +119,41 @@ func TestReadLaptop(t *testing.T) {
 	}
 }
 
+func TestOwnLoadOfSeveralTrees(t *testing.T) {
+	root := fake(t, laptop)
+	for name, c := range map[string]struct {
+		pids []int
+		want *float64
+	}{
+		"two trees":         {[]int{100, 103}, ref(23.0)},
+		"one in the other":  {[]int{101, 100}, ref(5.0)},
+		"one of them gone":  {[]int{100, 999}, nil},
+		"one is unreadable": {[]int{100, 104}, nil},
+		"none":              {nil, nil},
+	} {
+		if d := cmp.Diff(c.want, Read(root, c.pids...).BusyOwn); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestBeside(t *testing.T) {
+	edge := Beside(os.Getppid())
+	before, none := edge(nil)
+	if before.BusyOwn == nil || none != nil {
+		t.Fatalf("first edge: own %v, disturbed %q", before.BusyOwn, none)
+	}
+	for {
+		after, _ := edge(before)
+		if *after.Uptime > *before.Uptime { // kept to 10 ms
+			if after.BusyOther == nil || after.StealShare == nil {
+				t.Errorf("second edge: other load %v, steal %v", after.BusyOther, after.StealShare)
+			}
+			return
+		}
+	}
+}
+
 func TestReadNothing(t *testing.T) {
 	got := Read(t.TempDir(), 1)
 	if d := cmp.Diff(&recording.HostState{}, got); d != "" {

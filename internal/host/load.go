@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,9 +51,10 @@ func firstField(line string) *float64 {
 // architecture Linux runs on but alpha and ia64.
 const ticksPerSecond = 100
 
-// treeSeconds sums the CPU time of a process and its descendants, those
-// already waited for included. It reports false when the process is unknown.
-func treeSeconds(t tree, root int) (float64, bool) {
+// treeSeconds sums the CPU time of processes and their descendants, those
+// already waited for included, each once. It reports false when one of them is
+// unknown.
+func treeSeconds(t tree, roots []int) (float64, bool) {
 	processes := map[int]procStat{}
 	children := map[int][]int{}
 	for _, path := range t.glob("proc/[0-9]*/stat") {
@@ -67,21 +69,23 @@ func treeSeconds(t tree, root int) (float64, bool) {
 		processes[pid] = p
 		children[p.parent] = append(children[p.parent], pid)
 	}
-	if _, ok := processes[root]; !ok {
-		return 0, false
+	for _, pid := range roots {
+		if _, ok := processes[pid]; !ok {
+			return 0, false
+		}
 	}
 	ticks := uint64(0)
 	seen := map[int]bool{}
-	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
+	for todo := slices.Clone(roots); len(todo) > 0; todo = todo[1:] {
 		pid := todo[0]
 		if seen[pid] {
-			continue // listed while it was being reparented
+			continue // below two roots, or listed while it was being reparented
 		}
 		seen[pid] = true
 		ticks += processes[pid].ticks
 		todo = append(todo, children[pid]...)
 	}
-	return float64(ticks) / ticksPerSecond, true
+	return float64(ticks) / ticksPerSecond, len(roots) > 0
 }
 
 // procStat is what is needed of /proc/PID/stat.

@@ -75,7 +75,7 @@ func play(role string) int {
 		}
 		pid = sleeper.Process.Pid
 	}
-	out.Encode(workload.Event{Event: "warm", PID: pid})
+	out.Encode(workload.Event{Event: "warm", PID: pid, Pprof: "http://127.0.0.1:1/debug/pprof"})
 	if role == "orphans" {
 		return 0
 	}
@@ -145,9 +145,9 @@ const patient = 30 * time.Second // never reached unless something is broken
 func TestConversation(t *testing.T) {
 	p := begin(t, "good", patient)
 	ctx := t.Context()
-	pid, err := p.Warm(ctx)
-	if err != nil || pid != p.PID() {
-		t.Fatalf("Warm = %d, %v; child is %d", pid, err, p.PID())
+	warm, err := p.Warm(ctx)
+	if err != nil || warm != (Warm{PID: p.PID(), Pprof: "http://127.0.0.1:1/debug/pprof"}) {
+		t.Fatalf("Warm = %+v, %v; child is %d", warm, err, p.PID())
 	}
 	for range 2 {
 		r, err := p.Window(ctx, 5*time.Millisecond)
@@ -259,7 +259,7 @@ func TestCancelLeavesNoProcess(t *testing.T) {
 func TestCloseTakesTheWholeGroup(t *testing.T) {
 	for _, role := range []string{"grandchild", "orphans"} {
 		p := begin(t, role, patient)
-		grandchild, err := p.Warm(t.Context())
+		warm, err := p.Warm(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,11 +270,11 @@ func TestCloseTakesTheWholeGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		deadline := time.Now().Add(patient)
-		for alive(grandchild) && time.Now().Before(deadline) {
+		for alive(warm.PID) && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond) // SIGKILL is sent; the kernel takes a moment
 		}
-		if alive(grandchild) {
-			t.Errorf("%s: process %d of the child's group outlived Close", role, grandchild)
+		if alive(warm.PID) {
+			t.Errorf("%s: process %d of the child's group outlived Close", role, warm.PID)
 		}
 	}
 }
@@ -283,22 +283,22 @@ func TestCloseTakesTheWholeGroup(t *testing.T) {
 // is in another process group, so only the kernel is left to end it.
 func TestChildDiesWithItsParent(t *testing.T) {
 	p := begin(t, "parent", patient)
-	grandchild, err := p.Warm(t.Context())
+	warm, err := p.Warm(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !alive(grandchild) {
+	if !alive(warm.PID) {
 		t.Fatal("no child to leave behind")
 	}
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(patient)
-	for alive(grandchild) && time.Now().Before(deadline) {
+	for alive(warm.PID) && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
-	if alive(grandchild) {
-		t.Errorf("process %d outlived its parent", grandchild)
+	if alive(warm.PID) {
+		t.Errorf("process %d outlived its parent", warm.PID)
 	}
 }
 

@@ -58,31 +58,37 @@ func scanEvents(r io.Reader, yield func(line) bool) {
 	}
 }
 
-// Warm waits until the load is steady and returns the process to observe.
-func (p *Process) Warm(ctx context.Context) (pid int, err error) {
-	e, err := p.expect(ctx, "warm", 0)
+// Warm is what a workload says of itself once its load is steady.
+type Warm struct {
+	PID   int    // the process to observe
+	Pprof string // base URL of its own profiles; "" where it serves none
+}
+
+// Warm waits until the load is steady.
+func (p *Process) Warm(ctx context.Context) (Warm, error) {
+	e, err := p.expect(ctx, workload.EventWarm, 0)
 	if err != nil {
-		return 0, err
+		return Warm{}, err
 	}
 	if e.PID <= 0 {
-		return 0, fmt.Errorf("%s named no process to observe", p.name)
+		return Warm{}, fmt.Errorf("%s named no process to observe", p.name)
 	}
-	return e.PID, nil
+	return Warm{PID: e.PID, Pprof: e.Pprof}, nil
 }
 
 // Begin opens a window of at least the given length and returns the
 // CLOCK_MONOTONIC reading of its first moment, in ns. End must follow.
 func (p *Process) Begin(ctx context.Context, length time.Duration) (monoNS int64, err error) {
-	if err := p.send(workload.Command{Command: "window", MinNS: length.Nanoseconds()}); err != nil {
+	if err := p.send(workload.Command{Command: workload.CommandWindow, MinNS: length.Nanoseconds()}); err != nil {
 		return 0, err
 	}
-	e, err := p.expect(ctx, "begin", 0)
+	e, err := p.expect(ctx, workload.EventBegin, 0)
 	return e.MonoNS, err
 }
 
 // End waits for the end of the window that Begin opened with this length.
 func (p *Process) End(ctx context.Context, length time.Duration) (monoNS int64, r *recording.WorkloadResult, err error) {
-	e, err := p.expect(ctx, "end", length)
+	e, err := p.expect(ctx, workload.EventEnd, length)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -104,10 +110,10 @@ func (p *Process) Window(ctx context.Context, length time.Duration) (*recording.
 // Stop has the child drain, verify every message and exit, and returns its last
 // word. A result that says the verification failed is no error here.
 func (p *Process) Stop(ctx context.Context) (*recording.WorkloadResult, error) {
-	if err := p.send(workload.Command{Command: "stop"}); err != nil {
+	if err := p.send(workload.Command{Command: workload.CommandStop}); err != nil {
 		return nil, err
 	}
-	e, err := p.expect(ctx, "final", 0)
+	e, err := p.expect(ctx, workload.EventFinal, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +139,7 @@ func (p *Process) expect(ctx context.Context, kind string, extra time.Duration) 
 			return workload.Event{}, p.gone(ctx, kind)
 		case l.err != nil:
 			return workload.Event{}, fmt.Errorf("%s %w", p.name, l.err)
-		case l.event.Event == "error":
+		case l.event.Event == workload.EventError:
 			return workload.Event{}, fmt.Errorf("%s failed: %s", p.name, l.event.Error)
 		case l.event.Event != kind:
 			return workload.Event{}, fmt.Errorf("%s said %.40q where %q was due", p.name, l.event.Event, kind)
