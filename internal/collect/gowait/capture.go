@@ -27,8 +27,7 @@ const (
 // open="start": its delay is the part inside the window. One that went on at the
 // end is labelled open="end": its delay so far, a lower bound; a goroutine that
 // was ready but did not run yet has a sample with no contention, only its time on
-// the run queue so far. A wait that covers the whole window is seen only if others
-// met its lock in the window, and then without its stack.
+// the run queue so far. A wait that covers the whole window is open="end", too.
 //
 // holders has the waits that ended, charged to the stacks that woke the waiter.
 //
@@ -39,6 +38,9 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	if c.blind != nil {
+		rec.Warnings = append(rec.Warnings, "waits that cover the whole window are not seen: "+c.blind.Error())
+	}
 	rec.Overhead.TrapNS = rec.Overhead.ProbeHits * c.trap.Nanoseconds()
 	rec.Collector.Settings["attach"] = c.attach
 	rec.Collector.Settings["trap_ns"] = strconv.FormatInt(c.trap.Nanoseconds(), 10)
@@ -124,6 +126,9 @@ func (h *harvest) learnKinds() {
 			learn(g.Key.Addr, g.Key.Waiter)
 		}
 	}
+	for _, w := range h.standing {
+		learn(w.sema, w.g)
+	}
 }
 
 // key describes a wait of a goroutine with the given stack on a semaphore.
@@ -181,7 +186,11 @@ func (h *harvest) addOpen() int64 {
 			h.addWait(k, values{runqueue: max(h.stop-int64(g.Ready), 0)})
 		}
 	}
-	return open
+	for _, w := range h.standing {
+		d := h.stop - h.start
+		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, d})
+	}
+	return open + int64(len(h.standing))
 }
 
 // addUnseen adds the waits that only the locks' sums know of. Each lock's sums are

@@ -46,6 +46,8 @@ type Collector struct {
 	binary  *symbolize.Binary
 	options Options
 
+	table   *semtable // nil if not found
+	blind   error     // why waits that cover a window are not seen, or nil
 	objects bpf.GowaitObjects
 	links   []link.Link   // a link that is not reachable detaches
 	attach  string        // how: "uprobe_multi" or "perf_event"
@@ -62,6 +64,7 @@ type window struct {
 	start, stop int64 // CLOCK_MONOTONIC, ns
 	counts      counters
 	runNS       int64
+	standing    map[standing]bool // waits that were there just after the start
 }
 
 // settle is how far in the future an edge of the window is set, so that every
@@ -86,7 +89,8 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		return nil, err
 	}
 	c := &Collector{process: p, binary: b, options: o}
-	if err := c.load(layout); err != nil {
+	c.table, c.blind = findSemtable(p, b, layout)
+	if err := c.load(layout.GowaitGoLayout); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.attachAll(probes); err != nil {
@@ -166,6 +170,8 @@ func (c *Collector) Start() (int64, error) {
 		return 0, err
 	}
 	sleepUntil(start)
+	c.window.standing, err = c.table.waiters()
+	c.noteBlind(err)
 	return start, nil
 }
 
@@ -191,6 +197,7 @@ func (c *Collector) Stop() (int64, error) {
 		return 0, err
 	}
 	snap.settled = settled
+	c.noteBlind(snap.readStanding(c.table, w.standing))
 	c.snapshot = snap
 	return stop, nil
 }
@@ -206,6 +213,14 @@ func (c *Collector) Close() error {
 	errs = append(errs, c.objects.Close())
 	c.objects = bpf.GowaitObjects{}
 	return errors.Join(errs...)
+}
+
+// noteBlind keeps the first reason why the table of semaphores cannot be used. The
+// target's exit is none: nobody waits any more.
+func (c *Collector) noteBlind(err error) {
+	if err != nil && c.blind == nil && !errors.Is(err, target.ErrExited) {
+		c.blind = err
+	}
 }
 
 func (c *Collector) setWindow(start, stop uint64) error {

@@ -267,6 +267,34 @@ func TestWaitOpenAtEnd(t *testing.T) {
 	r.do(t, "release")
 }
 
+// TestWaitThroughout: the lock hangs from before the window until after it, and
+// nobody touches it meanwhile.
+func TestWaitThroughout(t *testing.T) {
+	r := startTarget(t, "")
+	c := r.attach(t, Options{})
+	r.do(t, "park 5 1 1ms")
+	rec := record(t, c, func() { r.do(t, "readers 4 1 5ms") })
+	wantNoLoss(t, rec)
+	waits := rec.Profiles[recording.Waits]
+	stuck := func(s *profile.Sample) bool { return label(s, recording.LabelWait) == "sync.Mutex.Lock" }
+	length := rec.Collector.EndMonoNS - rec.Collector.StartMonoNS
+	if got := sum(waits, stuck); got != (values{count: 5, delay: 5 * length}) {
+		t.Errorf("%+v stuck, want 5 for %d ns each", got, length)
+	}
+	if got := sum(waits, hasLabel(recording.LabelOpen, openEnd)); got != sum(waits, stuck) {
+		t.Errorf("%+v open at the end, want those that are stuck", got)
+	}
+	for _, s := range waits.Sample {
+		if stuck(s) {
+			checkParkedStacks(t, &profile.Profile{Sample: []*profile.Sample{s}})
+		}
+	}
+	if locks := rec.Collector.Locks; len(locks) != 2 || locks[0].HeldUpNS != length {
+		t.Errorf("locks %v, want the stuck one held up for %d", locks, length)
+	}
+	r.do(t, "release")
+}
+
 // TestTotalsUnderLoad holds the samples to the sums that are kept for each lock,
 // which are exact.
 func TestTotalsUnderLoad(t *testing.T) {
@@ -299,11 +327,12 @@ func TestLoss(t *testing.T) {
 		options Options
 		moves   string
 		marked  bool
+		unseen  bool
 	}{
-		{Options{Stacks: 1}, "lost_stacks", true},
-		{Options{Waits: 2}, "lost_waits", true},
-		{Options{Pairs: 1}, "merged_addresses", false},
-		{Options{Goroutines: 2}, "lost_starts", true},
+		{Options{Stacks: 1}, "lost_stacks", true, false},
+		{Options{Waits: 2}, "lost_waits", true, false},
+		{Options{Pairs: 1}, "merged_addresses", false, false},
+		{Options{Goroutines: 2}, "lost_starts", true, true},
 	} {
 		t.Run(test.moves, func(t *testing.T) {
 			r := startTarget(t, "")
@@ -318,6 +347,9 @@ func TestLoss(t *testing.T) {
 				t.Errorf("contentions = %d, want %d; %v", got.count, want, rec.Collector.Counters)
 			}
 			near(t, "delay", got.delay, l.DelayNS, 0.02)
+			if n := rec.Collector.Counters[counterUnseen]; (n > 0) != test.unseen {
+				t.Errorf("%s = %d", counterUnseen, n)
+			}
 			lost := func(s *profile.Sample) bool { return slices.Contains(frames(s), markLost+":0") }
 			marked := sum(rec.Profiles[recording.Waits], lost).count + sum(rec.Profiles[recording.Holders], lost).count
 			if (marked > 0) != test.marked {

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"contend/internal/collect/symbolize"
+	"contend/internal/collect/target"
 )
 
 const (
@@ -63,6 +64,9 @@ func haveUprobeMulti() bool {
 func (c *Collector) attachAll(p probes) error {
 	exe, err := link.OpenExecutable(c.process.Exe)
 	if err != nil {
+		if !c.process.Alive() {
+			err = target.ErrExited
+		}
 		return fmt.Errorf("opening the target's executable: %w", err)
 	}
 	for _, probe := range []struct {
@@ -78,6 +82,9 @@ func (c *Collector) attachAll(p probes) error {
 	} {
 		l, err := c.attachOne(exe, probe.prog, probe.offset)
 		if err != nil {
+			if !c.process.Alive() {
+				err = target.ErrExited
+			}
 			return explain("probing "+probe.name, err)
 		}
 		c.links = append(c.links, l)

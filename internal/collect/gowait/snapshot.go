@@ -21,6 +21,8 @@ type snapshot struct {
 	goroutines map[uint64]bpf.GowaitGoroutine
 	locks      map[uint64]bpf.GowaitLockState
 
+	standing []standing // waits that cover the window; their stacks' ids are their g
+
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
 	settled bool

@@ -191,6 +191,9 @@ func record(t testing.TB, c *Collector, f func()) *recording.Capture {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if len(rec.Warnings) != 0 {
+		t.Errorf("warnings: %v", rec.Warnings)
+	}
 	if t.Failed() {
 		t.Logf("counters: %v", rec.Collector.Counters)
 	}
