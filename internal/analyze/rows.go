@@ -37,7 +37,7 @@ type stack struct {
 	class    string // by frames, ClassUnknown when they do not tell
 	kind     string // of lock, by frames
 	unlock   bool   // the leaf gives a lock up: the mutex profile's charge
-	verdicts map[verdictKey]*verdict
+	verdicts []judged // one or two: the classes and reasons that a stack was seen with
 }
 
 // table interns functions, frames and stacks for both sides of a comparison.

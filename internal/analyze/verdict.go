@@ -32,6 +32,12 @@ type verdict struct {
 // verdictKey is all that a verdict depends on, besides the stack.
 type verdictKey struct{ class, wait, lockLabel, profile string }
 
+// judged is a verdict remembered with its stack.
+type judged struct {
+	key     verdictKey
+	verdict *verdict
+}
+
 // ruleSet is the user's and the built-in rules, numbered for matching.
 type ruleSet struct {
 	patterns   []pattern // the frame patterns of all rules
@@ -39,6 +45,7 @@ type ruleSet struct {
 	categories []*Rule
 	waits      []waitRule
 	apps       []Application // the user's first
+	known      map[verdict]*verdict
 }
 
 type waitRule struct {
@@ -48,7 +55,7 @@ type waitRule struct {
 
 // newRuleSet puts the user's rules, if any, before the built-in ones.
 func newRuleSet(user *Rules) *ruleSet {
-	rs := &ruleSet{}
+	rs := &ruleSet{known: map[verdict]*verdict{}}
 	for _, src := range []*Rules{user, BuiltinRules()} {
 		if src == nil {
 			continue
@@ -168,10 +175,12 @@ func anyHits(frames []*frame, set bitset) bool {
 // hand-off, the runtime's own waits stand apart, all else is blocked.
 func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, profileName}
-	if v := r.stack.verdicts[k]; v != nil {
-		return v
+	for _, j := range r.stack.verdicts {
+		if j.key == k {
+			return j.verdict
+		}
 	}
-	v := &verdict{}
+	var v verdict
 	for _, rule := range rs.locks {
 		if rule.matches(r.stack, k) {
 			v.lockName = rule.Name.s
@@ -187,11 +196,13 @@ func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 			}
 		}
 	}
-	if r.stack.verdicts == nil {
-		r.stack.verdicts = map[verdictKey]*verdict{}
+	shared := rs.known[v]
+	if shared == nil {
+		shared = &v
+		rs.known[v] = shared
 	}
-	r.stack.verdicts[k] = v
-	return v
+	r.stack.verdicts = append(r.stack.verdicts, judged{k, shared})
+	return shared
 }
 
 func (rs *ruleSet) category(profileName string, s *stack, k verdictKey) (category, string) {
