@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"contend/internal/collect"
 	"contend/internal/experiment"
@@ -19,7 +21,7 @@ type experimentOptions struct {
 	protocol experiment.Options
 	settings ledger.Options
 	arms     []string
-	strict   bool
+	flags    *pflag.FlagSet // as given
 }
 
 func newExperiment() *cobra.Command {
@@ -45,6 +47,7 @@ func newExperiment() *cobra.Command {
 		},
 	}
 	p, f := &o.protocol, c.Flags()
+	o.flags = f
 	f.StringVarP(&p.Out, "output", "o", "", "the experiment's folder (default reports/NAME)")
 	f.BoolVar(&p.Force, "force", false, "replace the experiment in that folder instead of going on with it")
 	f.StringSliceVar(&o.arms, "arms", ledger.Info.Arms, "the baseline, the candidate, then further arms")
@@ -63,23 +66,25 @@ func runExperiment(ctx context.Context, o experimentOptions, stdout, stderr io.W
 		p.Out = "reports/" + p.Name
 	}
 	p.Settings = o.settings.Settings()
-	p.Tool = recording.Tool{Version: toolVersion(), Go: goVersion()}
+	p.Tool = recording.Tool{Version: toolVersion(), Go: runtime.Version()}
 	p.Progress = stderr
 	p.Finish = func(_ context.Context, r *experiment.Result) error {
-		return writeExperiment(r, experimentCommand(p.Name, o), stdout)
+		return r.WriteReports(o.again(), stdout)
 	}
 	live := liveWorkload(p.Name, o.settings, collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Version: toolVersion(), Host: host.Edge(),
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Version: toolVersion(), Host: host.Edge,
 	}, io.Discard)
 	_, err := experiment.Run(ctx, p, live)
 	return err
 }
 
-// experimentCommand is the command that makes the experiment again.
-func experimentCommand(name string, o experimentOptions) string {
-	args := []string{"contend", "experiment", name}
-	if o.protocol.Quick {
-		args = append(args, "--quick")
-	}
-	return strings.Join(append(args, changedWorkloadFlags(o.settings)...), " ")
+// again is the command that makes the experiment once more.
+func (o *experimentOptions) again() string {
+	args := []string{"contend", "experiment", o.protocol.Name}
+	o.flags.Visit(func(flag *pflag.Flag) {
+		if flag.Name != "output" && flag.Name != "force" {
+			args = append(args, "--"+flag.Name+"="+flag.Value.String())
+		}
+	})
+	return strings.Join(args, " ")
 }

@@ -170,7 +170,7 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 		defer stopCommand(cmd)
 		opt.PID, opt.Target.Kind, opt.Target.Name = cmd.Process.Pid, "command", filepath.Base(o.command[0])
 	case o.pid != 0:
-		opt.PID, opt.Target.Kind, opt.Host = o.pid, "pid", host.Edge(o.pid)
+		opt.PID, opt.Target.Kind, opt.Host = o.pid, "pid", host.Beside(o.pid)
 	default:
 		opt.Target.Kind = "endpoint"
 	}
@@ -207,7 +207,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
-		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge(),
+		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/input"
+	"contend/internal/recording"
 )
 
 // viewOptions are the flags that report and diff share.
@@ -46,8 +46,8 @@ func (o *viewOptions) add(f *pflag.FlagSet) {
 }
 
 func (o *viewOptions) check() error {
-	if o.format != formatPprof && !slices.Contains(render.Formats, render.Format(o.format)) {
-		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats))
+	if o.format != formatPprof && !slices.Contains(render.Formats(), render.Format(o.format)) {
+		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats()))
 	}
 	if o.by != "" && !slices.Contains(bys, o.by) {
 		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(bys, ", "))
@@ -166,30 +166,7 @@ func (o *viewOptions) write(stdout io.Writer, draw func(io.Writer) error) error 
 		_, err := stdout.Write(b.Bytes())
 		return err
 	}
-	return writeFile(o.output, b.Bytes())
-}
-
-// writeFile replaces path in one step, so that a full disk leaves the old file alone.
-func writeFile(path string, b []byte) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, b, 0o644) // /dev/stdout, a named pipe: nothing to replace
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when the rename worked
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return recording.WriteFile(o.output, b.Bytes())
 }
 
 // writePprof writes a side's profile as one pprof file.

@@ -32,11 +32,11 @@ type row struct {
 // stack is a distinct call stack, leaf first, and what follows from it alone.
 type stack struct {
 	frames   []*frame
-	boundary int    // index of the deepest application frame, -1 for none
-	root     int    // index of the first application frame, -1 for none
-	class    string // by frames, ClassUnknown when they do not tell
-	kind     string // of lock, by frames
-	unlock   bool   // the leaf gives a lock up: the mutex profile's charge
+	boundary int      // index of the deepest application frame, -1 for none
+	root     int      // index of the first application frame, -1 for none
+	class    string   // by frames, ClassUnknown when they do not tell
+	kind     string   // of lock, by frames
+	unlock   bool     // the leaf gives a lock up: the mutex profile's charge
 	verdicts []judged // one or two: the classes and reasons that a stack was seen with
 }
 

@@ -31,11 +31,11 @@ type Options struct {
 	Collect []string         // names of collectors, see recording.Waits and its neighbours
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
-	Named     bool
-	Waits     string // "auto", "locks" or "all"
-	Pprof     string // base URL of the target's net/http/pprof
-	Labels    map[string]string
-	Version   string                      // of this contend
+	Named   bool
+	Waits   string // "auto", "locks" or "all"
+	Pprof   string // base URL of the target's net/http/pprof
+	Labels  map[string]string
+	Version string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
@@ -124,7 +124,7 @@ func (s *Session) attach(name string) (collector, error) {
 		s.binary = b
 	}
 	if name == recording.Waits {
-		return gowait.Open(s.process, s.binary, gowait.Options{Mode: s.opt.Waits})
+		return gowait.Open(s.process, s.binary, gowait.Options{})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
 }

@@ -89,4 +89,3 @@ func foreign(path string) (analyze.Run, error) {
 	}
 	return analyze.Run{Profiles: map[string]*profile.Profile{analyze.ProfileKind(p): p}, Path: path}, nil
 }
-
