@@ -52,7 +52,7 @@ func newExperiment() *cobra.Command {
 	f.BoolVar(&p.Force, "force", false, "replace the experiment in that folder instead of going on with it")
 	f.StringSliceVar(&o.arms, "arms", ledger.Info.Arms, "the baseline, the candidate, then further arms")
 	f.IntVar(&p.Pairs, "pairs", 0, "how many times every arm runs (default 10, or 2 with --quick)")
-	f.IntVar(&p.AA, "aa", -1, "pairs with a second run of the baseline, to show the noise (default all)")
+	f.IntVar(&p.AA, "aa", experiment.EveryPair, "pairs with a second run of the baseline, to show the noise (default every pair)")
 	f.Uint64Var(&p.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	f.DurationVar(&p.Window, "window", 0, "length of each window, at least (default 3s, or 1s with --quick)")
 	f.BoolVar(&p.Quick, "quick", false, "a smoke of the whole thing, too short for verdicts")

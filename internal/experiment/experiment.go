@@ -36,6 +36,9 @@ const (
 // it and the baseline is noise.
 const ControlSeries = "aa"
 
+// EveryPair is the value of Options.AA that puts a control into every pair.
+const EveryPair = -1
+
 // Options say what to run.
 type Options struct {
 	Name string   // of the workload
@@ -43,7 +46,7 @@ type Options struct {
 	// Pairs is how many times every arm runs; one run of each makes a pair, in
 	// random order. DefaultPairs, or QuickPairs, when zero.
 	Pairs int
-	// AA is how many of the pairs hold a second run of the baseline.
+	// AA is how many of the pairs hold a second run of the baseline, or EveryPair.
 	AA       int
 	Seed     uint64            // of the order; drawn when zero
 	Window   time.Duration     // length of each of the two windows, at least
@@ -152,6 +155,9 @@ func (o *Options) complete() error {
 		return usagef("an experiment needs an output folder")
 	}
 	o.Pairs = orDefault(o.Pairs, pick(o.Quick, QuickPairs, DefaultPairs))
+	if o.AA == EveryPair {
+		o.AA = o.Pairs
+	}
 	o.Window = orDefault(o.Window, pick(o.Quick, QuickWindow, DefaultWindow))
 	o.Attempts = orDefault(o.Attempts, DefaultAttempts)
 	o.Timeout = orDefault(o.Timeout, DefaultTimeout+20*o.Window)
