@@ -38,6 +38,9 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	if c.stats == nil {
+		rec.Warnings = append(rec.Warnings, "the kernel does not tell the programs' run time (it takes CAP_SYS_ADMIN): the overhead is that of the traps alone")
+	}
 	if c.blind != nil {
 		rec.Warnings = append(rec.Warnings, "waits that cover the whole window are not seen: "+c.blind.Error())
 	}
