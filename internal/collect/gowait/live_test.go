@@ -8,8 +8,11 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/pprof/profile"
 
 	"contend/internal/collect/symbolize"
@@ -213,6 +216,91 @@ func TestKinds(t *testing.T) {
 				t.Errorf("lock addresses %v, locks %v of no lock", addrs, rec.Collector.Locks)
 			}
 		})
+	}
+}
+
+func TestDeepStack(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "deep 100 1 1ms") })
+	s := rec.Profiles[recording.Waits].Sample
+	if n := rec.Collector.Counters["truncated_stacks"]; n != 1 || len(s) != 1 {
+		t.Fatalf("%d truncated stacks, %d samples, want one of each", n, len(s))
+	}
+	f := frames(s[0])
+	if !hasFrame(t, s[0], "main.deep", "deep") || f[len(f)-1] != markTruncated+":0" || len(f) < 60 {
+		t.Errorf("stack %v", f)
+	}
+}
+
+func TestWideFrames(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "wide 6 1 1ms") })
+	wantNoLoss(t, rec)
+	s := rec.Profiles[recording.Waits].Sample
+	if len(s) != 1 {
+		t.Fatalf("%d samples, want 1", len(s))
+	}
+	n := 0
+	for _, f := range frames(s[0]) {
+		if strings.HasPrefix(f, "main.wide:") {
+			n++
+		}
+	}
+	if f := frames(s[0]); n != 7 || !strings.HasPrefix(f[len(f)-1], "main.lockUnder.func1:") {
+		t.Errorf("stack %v, want main.wide seven times under main.lockUnder.func1", f)
+	}
+}
+
+// TestOtherProcess: a second process of the same binary is not recorded.
+func TestOtherProcess(t *testing.T) {
+	r, other := startTarget(t), startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { other.do(t, "readers 4 1 1ms") })
+	if n := rec.Collector.Counters["probe_hits"]; n != 0 || len(rec.Profiles[recording.Waits].Sample) != 0 {
+		t.Errorf("%d hits of another process", n)
+	}
+}
+
+// TestPIDNamespace: the target has another PID in its own namespace.
+func TestPIDNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a PID namespace takes root")
+	}
+	r := startTargetIn(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if r.NSPID != 1 {
+		t.Fatalf("the target has PID %d in its namespace, want 1", r.NSPID)
+	}
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "readers 4 1 1ms") })
+	wantNoLoss(t, rec)
+	if got := sum(rec.Profiles[recording.Waits], all); got.count != 4 {
+		t.Errorf("%+v, want 4 waits", got)
+	}
+}
+
+// TestKernelMemory: the default maps leave most of the recorder's 100 MB to others.
+func TestKernelMemory(t *testing.T) {
+	c := startTarget(t).attach(t, Options{})
+	var sum uint64
+	for _, m := range []*ebpf.Map{
+		c.objects.Counts, c.objects.Goroutines, c.objects.Locks, c.objects.LostWaits,
+		c.objects.Pairs, c.objects.Scratches, c.objects.Stacks, c.objects.Waits,
+	} {
+		info, err := m.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, ok := info.Memlock()
+		if !ok {
+			t.Fatalf("the kernel does not tell the size of %s", m)
+		}
+		sum += bytes
+	}
+	t.Logf("%.1f MB", float64(sum)/1e6)
+	if sum > 20e6 {
+		t.Errorf("the maps take %d bytes", sum)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,7 +88,13 @@ type running struct {
 
 func startTarget(t testing.TB, flags ...string) *running {
 	t.Helper()
+	return startTargetIn(t, nil, flags...)
+}
+
+func startTargetIn(t testing.TB, attr *syscall.SysProcAttr, flags ...string) *running {
+	t.Helper()
 	cmd := exec.Command(buildTarget(t, flags...))
+	cmd.SysProcAttr = attr
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -55,6 +55,10 @@ func main() {
 			led = readers(k, hold)
 		case "writer":
 			led = writer(hold)
+		case "deep":
+			led = lockUnder(hold, func(mu *sync.Mutex) { deep(mu, k) })
+		case "wide":
+			led = lockUnder(hold, func(mu *sync.Mutex) { wide(mu, k) })
 		case "group":
 			led = group(k, hold)
 		case "cond":
@@ -177,6 +181,50 @@ func leaf(r runtime.BlockProfileRecord) string {
 	f, _ := runtime.CallersFrames(r.Stack()).Next()
 	return f.Function
 }
+
+// lockUnder has a goroutine wait for a mutex with whatever stack lock makes.
+func lockUnder(hold time.Duration, lock func(mu *sync.Mutex)) ledger {
+	var mu sync.Mutex
+	done := make(chan struct{})
+	mu.Lock()
+	go func() {
+		lock(&mu)
+		done <- struct{}{}
+	}()
+	until(func() bool { return waiters(&mu) == 1 })
+	time.Sleep(hold)
+	mu.Unlock()
+	<-done
+	return ledger{Waits: 1}
+}
+
+// deep waits at the end of n calls.
+//
+//go:noinline
+func deep(mu *sync.Mutex, n int) {
+	if n > 0 {
+		deep(mu, n-1)
+	} else {
+		mu.Lock() // @deep
+	}
+	sink.Add(1)
+}
+
+// wide waits at the end of n calls with frames of 16 KiB.
+//
+//go:noinline
+func wide(mu *sync.Mutex, n int) {
+	var frame [16 << 10]byte
+	frame[n] = 1
+	if n > 0 {
+		wide(mu, n-1)
+	} else {
+		mu.Lock() // @wide
+	}
+	sink.Add(int64(frame[len(frame)-1-n]))
+}
+
+var sink atomic.Int64
 
 // readers lets k readers wait for a writer.
 func readers(k int, hold time.Duration) ledger {
