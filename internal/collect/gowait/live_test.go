@@ -219,6 +219,20 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestRunQueue: a goroutine is ready, but its one P is busy for 3 ms, less than
+// the scheduler's slice of 10 ms.
+func TestRunQueue(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	var l ledger
+	rec := record(t, c, func() { l = r.do(t, "runqueue 1 5 3ms") })
+	wantNoLoss(t, rec)
+	got := sum(rec.Profiles[recording.Waits], all)
+	if got.count != 5 || l.ReadyNS == 0 || got.runqueue < l.ReadyNS || got.runqueue > l.DelayNS {
+		t.Errorf("%+v, want 5 waits that were ready for %d to %d ns", got, l.ReadyNS, l.DelayNS)
+	}
+}
+
 func TestDeepStack(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{})
@@ -393,7 +407,7 @@ func TestWaitThroughout(t *testing.T) {
 func TestTotalsUnderLoad(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{})
-	r.do(t, "load 3 1 1ms")
+	r.do(t, "load 16 1 1ms")
 	rec := record(t, c, func() { awaitOps(t, r, 3000) })
 	wantNoLoss(t, rec)
 	var want int64

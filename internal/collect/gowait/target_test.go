@@ -30,6 +30,7 @@ const targetSource = "testdata/locks/main.go"
 type ledger struct {
 	Waits   int64 `json:"waits"`
 	DelayNS int64 `json:"delay_ns"`
+	ReadyNS int64 `json:"ready_ns"`
 	Ops     int64 `json:"ops"`
 	Errors  int64 `json:"errors"`
 	BlockNS int64 `json:"block_ns"`
