@@ -36,6 +36,24 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestRelocations reads a binary whose pointers are only in its relocations.
+func TestRelocations(t *testing.T) {
+	l, _ := layoutFor("go1.26.0")
+	s := newSynthetic(l)
+	s.relocate(l)
+	b, err := newBinaryVersion(bytes.NewReader(s.file), "go1.26.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(describe(b, 0x1008)); got != "[main.inner inner.go:21 main.outer outer.go:12]" {
+		t.Error(got)
+	}
+	binary.LittleEndian.PutUint64(s.file[synDynOff+24:], 1<<40) // DT_RELASZ
+	if _, err := newBinaryVersion(bytes.NewReader(s.file), "go1.26.0"); err == nil || !strings.Contains(err.Error(), "relocations: 1099511627776 bytes") {
+		t.Error(err)
+	}
+}
+
 func describe(b *Binary, addr uint64) []string {
 	frames := []string{}
 	for _, f := range b.Frames(addr) {
@@ -201,7 +219,10 @@ func TestBuildID(t *testing.T) {
 // FuzzBinary reads arbitrary files; it must neither panic nor read without bound.
 func FuzzBinary(f *testing.F) {
 	for _, l := range layouts {
-		f.Add(newSynthetic(l).file)
+		s := newSynthetic(l)
+		f.Add(bytes.Clone(s.file))
+		s.relocate(l)
+		f.Add(s.file)
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		b, err := newBinaryVersion(bytes.NewReader(file), "go1.26.0")

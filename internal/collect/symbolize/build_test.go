@@ -63,7 +63,7 @@ func build(t testing.TB, kind string) string {
 	once, _ := builds.LoadOrStore(kind, sync.OnceValues(func() (string, error) {
 		path := filepath.Join(buildDir, strings.ReplaceAll(kind, " ", "-"))
 		cmd := exec.Command("go", append(append([]string{"build", "-o", path}, k.args...), "./testdata/stacks")...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 		if k.cgo {
 			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,5 +222,15 @@ func TestInlinedIn(t *testing.T) {
 		if got[name] != nil {
 			t.Errorf("%s is inlined in %v", name, got[name])
 		}
+	}
+}
+
+func TestNameOffsets(t *testing.T) {
+	b := &Binary{table: &pclntab{funcname: []byte("\x00p.f\x00q.p.f\x00p.f\x00p.f.func1\x00p.f")}}
+	if got := b.nameOffsets("p.f"); !slices.Equal(got, []uint32{1, 11}) {
+		t.Errorf("got %v, want both whole names", got)
+	}
+	if got := b.nameOffsets(""); got != nil {
+		t.Errorf("empty name: %v", got)
 	}
 }

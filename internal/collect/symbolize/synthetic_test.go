@@ -17,8 +17,8 @@ const (
 	synTable  = 0x2000
 	synModule = 0x4000
 
-	synTextOff, synTableOff, synModuleOff = 0x100, 0x140, 0x400
-	synSize                               = 0x600
+	synTextOff, synTableOff, synModuleOff = 0x140, 0x180, 0x400
+	synDynOff, synRelaOff, synSize        = 0x660, 0x6a0, 0x780
 )
 
 type synthetic struct {
@@ -110,11 +110,43 @@ func (s *synthetic) function(rec []byte, name, pcfile, pcln, startLine uint32, i
 
 func (s *synthetic) moduledata(l layout) {
 	m := s.file[synModuleOff:]
-	for off, v := range map[int]uint64{
-		0: synTable, 8: synTable + synNames, 16: synCU - synNames, 136: 3,
+	for off, v := range s.modulePointers(l) {
+		s.le.PutUint64(m[off:], v)
+	}
+	s.le.PutUint64(m[16:], synCU-synNames)
+	s.le.PutUint64(m[136:], 3)
+}
+
+// modulePointers are the addresses in moduledata, by offset.
+func (s *synthetic) modulePointers(l layout) map[int]uint64 {
+	return map[int]uint64{
+		0: synTable, 8: synTable + synNames,
 		160: synText, 168: synText + 0x30, 176: synText, 184: synText + 0x30,
 		int(l.gofunc): synTable + synTree,
-	} {
-		s.le.PutUint64(m[off:], v)
+	}
+}
+
+// relocate moves moduledata's pointers into a table of relocations, where some
+// linkers (lld) have them in position-independent binaries.
+func (s *synthetic) relocate(l layout) {
+	const addrOf = synModule - synModuleOff // of a file offset
+	s.le.PutUint16(s.file[16:], uint16(elf.ET_DYN))
+	s.le.PutUint16(s.file[56:], 4) // one more program header
+	dyn := s.file[64+3*56:]
+	s.le.PutUint32(dyn, uint32(elf.PT_DYNAMIC))
+	for off, v := range map[int]uint64{8: synDynOff, 16: synDynOff + addrOf, 32: 48, 40: 48} {
+		s.le.PutUint64(dyn[off:], v)
+	}
+	rela := s.file[synRelaOff:]
+	n := 0
+	for off, v := range s.modulePointers(l) {
+		s.le.PutUint64(s.file[synModuleOff+off:], 0)
+		s.le.PutUint64(rela[24*n:], synModule+uint64(off))
+		s.le.PutUint64(rela[24*n+8:], uint64(elf.R_X86_64_RELATIVE))
+		s.le.PutUint64(rela[24*n+16:], v)
+		n++
+	}
+	for i, v := range []uint64{uint64(elf.DT_RELA), synRelaOff + addrOf, uint64(elf.DT_RELASZ), uint64(24 * n), 0, 0} {
+		s.le.PutUint64(s.file[synDynOff+8*i:], v)
 	}
 }

@@ -31,7 +31,7 @@ type sleeper struct {
 func buildSleeper(t *testing.T, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sleeper")
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "./testdata/sleeper")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", path}, args...), "./testdata/sleeper")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 			if p.PID != s.cmd.Process.Pid || p.NSPID != p.PID || p.UID != os.Getuid() || p.Name != "sleeper" {
 				t.Errorf("%+v", p)
 			}
-			if p.GoVersion != runtime.Version() || p.Module != "contend" || p.ModuleVersion == "" {
+			if p.GoVersion != runtime.Version() || p.Module != "contend" || p.ModuleVersion != "(devel)" {
 				t.Errorf("build: %+v", p)
 			}
 			if p.StartTime == 0 || len(p.BootID) != 36 {
@@ -155,8 +155,8 @@ func checkBinary(t *testing.T, s *sleeper, p *Process) {
 func TestExit(t *testing.T) {
 	s := start(t, exec.Command(buildSleeper(t), "30"))
 	p := s.find(t)
-	if cpu, err := p.CPUTime(); err != nil || cpu < 10*time.Millisecond || cpu%time.Millisecond == 0 {
-		t.Errorf("CPU time %v, %v after 30 ms of work", cpu, err)
+	if cpu, err := p.CPUTime(); err != nil || cpu < 29*time.Millisecond || cpu > 10*time.Second {
+		t.Errorf("CPU time %v, %v after 30 ms of it", cpu, err)
 	}
 	if !p.Alive() {
 		t.Error("a live process is not alive")
@@ -326,7 +326,7 @@ func TestFindNotPermitted(t *testing.T) {
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", victim, s.cmd.Process.Pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
-	want := fmt.Sprintf("true process %d: permission denied: run as root, or as the same user with CAP_SYS_PTRACE\n", s.cmd.Process.Pid)
+	want := fmt.Sprintf("true process %d: permission denied: run as root, or with CAP_SYS_PTRACE for another user's process\n", s.cmd.Process.Pid)
 	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v\n got %s\nwant %s", err, out, want)
 	}

@@ -87,11 +87,16 @@ func panics(name string, f func()) {
 	f()
 }
 
-// deref makes a call so that it has a frame: a walk of frame pointers misses the
-// caller of a function without one.
+// deref has a frame, for a walk of frame pointers misses the caller of a function
+// without one. The instruction before the one that faults is of another line.
 //
 //go:noinline
-func deref(p *int) int { return twice(*p) }
+func deref(p *int, i int) byte {
+	var frame [64]byte
+	frame[i&63] = 1
+	*p = i
+	return frame[(i+1)&63]
+}
 
 // nothing is a nil whose method is one the compiler wraps.
 var nothing method = (*inner)(nil)
@@ -146,7 +151,7 @@ func main() {
 	}
 	huge("huge frame")
 	panics("panic", func() { panic(1) })
-	panics("nil dereference", func() { deref(nil) })
+	panics("nil dereference", func() { deref(nil, 1) })
 	panics("nil receiver in wrapper", func() { nothing.Value("") })
 	done := make(chan bool)
 	go func() { defer close(done); inlinedTwice("goroutine") }()
