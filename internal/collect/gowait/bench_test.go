@@ -10,7 +10,7 @@ import (
 // programs' own run time (queue and ready walk a stack, dequeue and run do not),
 // and that of the trap, which comes on top of each.
 func BenchmarkHit(b *testing.B) {
-	r := startTarget(b, "")
+	r := startTarget(b)
 	c := r.attach(b, Options{})
 	r.do(b, "load 4 1 1ms")
 	progs := map[string]*ebpf.Program{

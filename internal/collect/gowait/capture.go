@@ -38,6 +38,9 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	if c.stats == nil {
+		rec.Warnings = append(rec.Warnings, "the kernel does not tell the programs' run time (it takes CAP_SYS_ADMIN): the overhead is that of the traps alone")
+	}
 	if c.blind != nil {
 		rec.Warnings = append(rec.Warnings, "waits that cover the whole window are not seen: "+c.blind.Error())
 	}
@@ -81,6 +84,8 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	counts := s.counts.manifest()
 	counts[counterOpenAtEnd] = open
 	counts[counterUnseen] = unseen
+	timings, untimed := h.lockTimings()
+	counts[counterUntimed] = untimed
 	counts[counterUnsettled] = 0
 	if !s.settled {
 		counts[counterUnsettled] = 1
@@ -101,7 +106,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 			EndMonoNS:   s.stop,
 			Counters:    counts,
 			Lost:        lostCounters(),
-			Locks:       h.lockTimings(),
+			Locks:       timings,
 		},
 		Overhead: recording.Overhead{
 			ProbeHits: s.counts[bpf.GowaitCounterC_ENTERED],
@@ -218,9 +223,13 @@ func (s *snapshot) closed(l bpf.GowaitLockState) bpf.GowaitLockState {
 	return l
 }
 
-// lockTimings gives the time with waiters by lock. That of a RWMutex is the
-// longest of its semaphores': a lower bound, since they overlap.
-func (h *harvest) lockTimings() []recording.LockTiming {
+// maxTimings bounds the manifest. Samples have no more addresses than this, by default.
+const maxTimings = 4096
+
+// lockTimings gives the time with waiters by lock, longest first, and how many
+// are left out. That of a RWMutex is the longest of its semaphores': a lower
+// bound, since they overlap.
+func (h *harvest) lockTimings() (timings []recording.LockTiming, untimed int64) {
 	heldUp := make(map[uint64]int64)
 	for sema, l := range h.locks {
 		if k := h.kinds[sema]; k.owner != nil {
@@ -228,12 +237,14 @@ func (h *harvest) lockTimings() []recording.LockTiming {
 			heldUp[addr] = max(heldUp[addr], int64(h.closed(l).HeldUp))
 		}
 	}
-	timings := make([]recording.LockTiming, 0, len(heldUp))
 	for addr, ns := range heldUp {
 		timings = append(timings, recording.LockTiming{Addr: addr, HeldUpNS: ns})
 	}
 	slices.SortFunc(timings, func(a, b recording.LockTiming) int {
 		return cmp.Or(cmp.Compare(b.HeldUpNS, a.HeldUpNS), cmp.Compare(a.Addr, b.Addr))
 	})
-	return timings
+	if n := len(timings); n > maxTimings {
+		return timings[:maxTimings], int64(n - maxTimings)
+	}
+	return timings, 0
 }

@@ -45,6 +45,9 @@ const counterUnseen = "unseen_waits"
 // counterOpenAtEnd counts waits that went on when the window closed.
 const counterOpenAtEnd = "waits_open_at_end"
 
+// counterUntimed counts lock instances that are left out of the manifest.
+const counterUntimed = "untimed_locks"
+
 // counterUnsettled is 1 when programs were still under way a while after Stop.
 const counterUnsettled = "unsettled"
 
@@ -73,5 +76,5 @@ func lostCounters() []string {
 			names = append(names, spec.name)
 		}
 	}
-	return append(names, counterUnsettled)
+	return append(names, counterUnseen, counterUnsettled, counterUntimed)
 }

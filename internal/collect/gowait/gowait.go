@@ -97,7 +97,9 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		return nil, errors.Join(err, c.Close())
 	}
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
-	c.stats, _ = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
+	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
+		c.stats = stats
+	}
 	// Likewise for the cost of a trap.
 	c.trap, _ = c.trapCost()
 	return c, nil

@@ -8,8 +8,11 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/pprof/profile"
 
 	"contend/internal/collect/symbolize"
@@ -52,9 +55,13 @@ func checkConvoy(t *testing.T, rec *recording.Capture, l ledger) {
 }
 
 func TestConvoy(t *testing.T) {
-	for _, build := range []struct{ name, ldflags string }{{"plain", ""}, {"stripped", "-s -w"}} {
-		t.Run(build.name, func(t *testing.T) {
-			r := startTarget(t, build.ldflags)
+	for name, flags := range map[string][]string{
+		"plain":    nil,
+		"stripped": {"-ldflags=-s -w"},
+		"pie":      {"-buildmode=pie"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startTarget(t, flags...)
 			c := r.attach(t, Options{})
 			var l ledger
 			rec := record(t, c, func() { l = r.do(t, convoyCommand) })
@@ -62,8 +69,9 @@ func TestConvoy(t *testing.T) {
 			wantNoLoss(t, rec)
 			checkConvoySites(t, rec)
 			checkHeldUp(t, rec, l)
-			o := rec.Overhead
-			if c := rec.Collector.Counters; o.ProbeHits < 4*convoyWaits || o.ProbeHits != c["probe_hits"] || o.BPFRunNS <= 0 {
+			o, known := rec.Overhead, c.stats != nil
+			if c := rec.Collector.Counters; o.ProbeHits < 4*convoyWaits || o.ProbeHits != c["probe_hits"] ||
+				known && o.BPFRunNS <= 0 || o.TrapNS <= 0 {
 				t.Errorf("overhead %+v does not fit %v", o, c)
 			}
 		})
@@ -132,7 +140,7 @@ func checkHeldUp(t *testing.T, rec *recording.Capture, l ledger) {
 }
 
 func TestPerfEvents(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{perfEvents: true})
 	var l ledger
 	rec := record(t, c, func() { l = r.do(t, convoyCommand) })
@@ -144,7 +152,7 @@ func TestPerfEvents(t *testing.T) {
 }
 
 func TestSecondWindow(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	record(t, c, func() { r.do(t, "readers 4 1 1ms") })
 	r.do(t, "readers 4 1 1ms") // between the windows: not counted
@@ -158,7 +166,7 @@ func TestSecondWindow(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	for _, test := range []struct {
 		command              string
@@ -211,8 +219,107 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestRunQueue: a goroutine is ready, but its one P is busy for 3 ms, less than
+// the scheduler's slice of 10 ms.
+func TestRunQueue(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	var l ledger
+	rec := record(t, c, func() { l = r.do(t, "runqueue 1 5 3ms") })
+	wantNoLoss(t, rec)
+	got := sum(rec.Profiles[recording.Waits], all)
+	if got.count != 5 || l.ReadyNS == 0 || got.runqueue < l.ReadyNS || got.runqueue > l.DelayNS {
+		t.Errorf("%+v, want 5 waits that were ready for %d to %d ns", got, l.ReadyNS, l.DelayNS)
+	}
+}
+
+func TestDeepStack(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "deep 100 1 1ms") })
+	s := rec.Profiles[recording.Waits].Sample
+	if n := rec.Collector.Counters["truncated_stacks"]; n != 1 || len(s) != 1 {
+		t.Fatalf("%d truncated stacks, %d samples, want one of each", n, len(s))
+	}
+	f := frames(s[0])
+	if !hasFrame(t, s[0], "main.deep", "deep") || f[len(f)-1] != markTruncated+":0" || len(f) < 60 {
+		t.Errorf("stack %v", f)
+	}
+}
+
+func TestWideFrames(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "wide 6 1 1ms") })
+	wantNoLoss(t, rec)
+	s := rec.Profiles[recording.Waits].Sample
+	if len(s) != 1 {
+		t.Fatalf("%d samples, want 1", len(s))
+	}
+	n := 0
+	for _, f := range frames(s[0]) {
+		if strings.HasPrefix(f, "main.wide:") {
+			n++
+		}
+	}
+	if f := frames(s[0]); n != 7 || !strings.HasPrefix(f[len(f)-1], "main.lockUnder.func1:") {
+		t.Errorf("stack %v, want main.wide seven times under main.lockUnder.func1", f)
+	}
+}
+
+// TestOtherProcess: a second process of the same binary is not recorded.
+func TestOtherProcess(t *testing.T) {
+	r, other := startTarget(t), startTarget(t)
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { other.do(t, "readers 4 1 1ms") })
+	if n := rec.Collector.Counters["probe_hits"]; n != 0 || len(rec.Profiles[recording.Waits].Sample) != 0 {
+		t.Errorf("%d hits of another process", n)
+	}
+}
+
+// TestPIDNamespace: the target has another PID in its own namespace.
+func TestPIDNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a PID namespace takes root")
+	}
+	r := startTargetIn(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if r.NSPID != 1 {
+		t.Fatalf("the target has PID %d in its namespace, want 1", r.NSPID)
+	}
+	c := r.attach(t, Options{})
+	rec := record(t, c, func() { r.do(t, "readers 4 1 1ms") })
+	wantNoLoss(t, rec)
+	if got := sum(rec.Profiles[recording.Waits], all); got.count != 4 {
+		t.Errorf("%+v, want 4 waits", got)
+	}
+}
+
+// TestKernelMemory: the default maps leave most of the recorder's 100 MB to others.
+func TestKernelMemory(t *testing.T) {
+	c := startTarget(t).attach(t, Options{})
+	var sum uint64
+	for _, m := range []*ebpf.Map{
+		c.objects.Counts, c.objects.Goroutines, c.objects.Locks, c.objects.LostWaits,
+		c.objects.Pairs, c.objects.Scratches, c.objects.Stacks, c.objects.Waits,
+	} {
+		info, err := m.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, ok := info.Memlock()
+		if !ok {
+			t.Fatalf("the kernel does not tell the size of %s", m)
+		}
+		sum += bytes
+	}
+	t.Logf("%.1f MB", float64(sum)/1e6)
+	if sum > 20e6 {
+		t.Errorf("the maps take %d bytes", sum)
+	}
+}
+
 func TestCondWakesAreCountedApart(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	rec := record(t, c, func() { r.do(t, "cond 5 1 1ms") })
 	if n := rec.Collector.Counters["cond_wakes"]; n != 5 {
@@ -222,7 +329,7 @@ func TestCondWakesAreCountedApart(t *testing.T) {
 }
 
 func TestWaitOpenAtStart(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	r.do(t, "park 5 1 1ms")
 	rec := record(t, c, func() { r.do(t, "release") })
@@ -248,7 +355,7 @@ func checkParkedStacks(t *testing.T, p *profile.Profile) {
 }
 
 func TestWaitOpenAtEnd(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	rec := record(t, c, func() { r.do(t, "park 5 1 1ms") })
 	wantNoLoss(t, rec)
@@ -270,7 +377,7 @@ func TestWaitOpenAtEnd(t *testing.T) {
 // TestWaitThroughout: the lock hangs from before the window until after it, and
 // nobody touches it meanwhile.
 func TestWaitThroughout(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	r.do(t, "park 5 1 1ms")
 	rec := record(t, c, func() { r.do(t, "readers 4 1 5ms") })
@@ -298,9 +405,9 @@ func TestWaitThroughout(t *testing.T) {
 // TestTotalsUnderLoad holds the samples to the sums that are kept for each lock,
 // which are exact.
 func TestTotalsUnderLoad(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
-	r.do(t, "load 3 1 1ms")
+	r.do(t, "load 16 1 1ms")
 	rec := record(t, c, func() { awaitOps(t, r, 3000) })
 	wantNoLoss(t, rec)
 	var want int64
@@ -335,7 +442,7 @@ func TestLoss(t *testing.T) {
 		{Options{Goroutines: 2}, "lost_starts", true, true},
 	} {
 		t.Run(test.moves, func(t *testing.T) {
-			r := startTarget(t, "")
+			r := startTarget(t)
 			c := r.attach(t, test.options)
 			var l ledger
 			rec := record(t, c, func() { l = r.do(t, convoyCommand) })
@@ -360,7 +467,7 @@ func TestLoss(t *testing.T) {
 }
 
 func TestAttachDetach(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	r.do(t, "load 3 1 1ms")
 	for range 50 {
 		c := r.attach(t, Options{})
@@ -381,7 +488,7 @@ func TestAttachDetach(t *testing.T) {
 }
 
 func TestTargetExits(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	c := r.attach(t, Options{})
 	var l ledger
 	rec := record(t, c, func() {
@@ -426,7 +533,7 @@ func probedBytes(t *testing.T, r *running) []byte {
 
 // TestRecorderIsKilled: the kernel takes the probes out with the recorder.
 func TestRecorderIsKilled(t *testing.T) {
-	r := startTarget(t, "")
+	r := startTarget(t)
 	if err := r.attach(t, Options{}).Close(); err != nil { // or skip
 		t.Fatal(err)
 	}

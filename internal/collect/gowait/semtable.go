@@ -30,8 +30,8 @@ type standing struct {
 	g, sema uint64
 }
 
-// findSemtable finds the table by the code of semacquire1: of the addresses it
-// loads, all others are of read-only data.
+// findSemtable finds the table by the code of semacquire1: it is the one variable
+// without an initial value whose address is loaded there.
 func findSemtable(p *target.Process, b *symbolize.Binary, layout goLayout) (*semtable, error) {
 	f, err := elf.Open(p.Exe)
 	if err != nil {
@@ -48,7 +48,7 @@ func findSemtable(p *target.Process, b *symbolize.Binary, layout goLayout) (*sem
 	}
 	var found uint64
 	for _, addr := range loadedAddresses(code, acquire.Entry) {
-		if !writable(f, addr) || addr == found {
+		if !zeroFilled(f, addr) || addr == found {
 			continue
 		}
 		if found != 0 {
@@ -78,10 +78,12 @@ func loadedAddresses(code []byte, entry uint64) []uint64 {
 	return addrs
 }
 
-func writable(f *elf.File, addr uint64) bool {
+// zeroFilled reports an address of a variable without an initial value: it has
+// memory, but nothing in the file.
+func zeroFilled(f *elf.File, addr uint64) bool {
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr < p.Vaddr+p.Memsz {
-			return p.Flags&elf.PF_W != 0
+		if p.Type == elf.PT_LOAD && addr >= p.Vaddr+p.Filesz && addr < p.Vaddr+p.Memsz {
+			return true
 		}
 	}
 	return false

@@ -21,6 +21,7 @@ import (
 type ledger struct {
 	Waits   int64 `json:"waits"`
 	DelayNS int64 `json:"delay_ns"`
+	ReadyNS int64 `json:"ready_ns"` // see runqueue
 	Ops     int64 `json:"ops"`
 	Errors  int64 `json:"errors"`
 	BlockNS int64 `json:"block_ns"` // the block profile's for sync.(*Mutex).Lock under main.await
@@ -55,6 +56,12 @@ func main() {
 			led = readers(k, hold)
 		case "writer":
 			led = writer(hold)
+		case "deep":
+			led = lockUnder(hold, func(mu *sync.Mutex) { deep(mu, k) })
+		case "wide":
+			led = lockUnder(hold, func(mu *sync.Mutex) { wide(mu, k) })
+		case "runqueue":
+			led = runqueue(rounds, hold)
 		case "group":
 			led = group(k, hold)
 		case "cond":
@@ -176,6 +183,77 @@ func blocked() (count, cycles int64) {
 func leaf(r runtime.BlockProfileRecord) string {
 	f, _ := runtime.CallersFrames(r.Stack()).Next()
 	return f.Function
+}
+
+// lockUnder has a goroutine wait for a mutex with whatever stack lock makes.
+func lockUnder(hold time.Duration, lock func(mu *sync.Mutex)) ledger {
+	var mu sync.Mutex
+	done := make(chan struct{})
+	mu.Lock()
+	go func() {
+		lock(&mu)
+		done <- struct{}{}
+	}()
+	until(func() bool { return waiters(&mu) == 1 })
+	time.Sleep(hold)
+	mu.Unlock()
+	<-done
+	return ledger{Waits: 1}
+}
+
+// deep waits at the end of n calls.
+//
+//go:noinline
+func deep(mu *sync.Mutex, n int) {
+	if n > 0 {
+		deep(mu, n-1)
+	} else {
+		mu.Lock() // @deep
+	}
+	sink.Add(1)
+}
+
+// wide waits at the end of n calls with frames of 16 KiB.
+//
+//go:noinline
+func wide(mu *sync.Mutex, n int) {
+	var frame [16 << 10]byte
+	frame[n] = 1
+	if n > 0 {
+		wide(mu, n-1)
+	} else {
+		mu.Lock() // @wide
+	}
+	sink.Add(int64(frame[len(frame)-1-n]))
+}
+
+var sink atomic.Int64
+
+// runqueue lets a goroutine be ready for a time with the only P kept busy, rounds
+// times. Its ledger has how long it was ready at most, as delay_ns, and, of the
+// rounds in which the scheduler did not interrupt the busy one, at least, as
+// ready_ns.
+func runqueue(rounds int, busy time.Duration) ledger {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	led := ledger{Waits: int64(rounds)}
+	for range rounds {
+		mu := new(sync.Mutex)
+		began, released := make(chan int64, 1), make(chan int64, 1)
+		mu.Lock()
+		go await(mu, began, released)
+		until(func() bool { return waiters(mu) == 1 })
+		before := release(mu)
+		after := nanos()
+		for nanos() < after+int64(busy) {
+		}
+		end := nanos()
+		at := <-released
+		led.DelayNS += at - before
+		if at > end {
+			led.ReadyNS += end - after
+		}
+	}
+	return led
 }
 
 // readers lets k readers wait for a writer.
