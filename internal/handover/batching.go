@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -68,6 +69,8 @@ type BatchingExecutor struct {
 	scheduled atomic.Bool // a batch is handed over, or tasks are being rejected
 	_         pad
 
+	beforeRelease func() // set by tests that aim at the moment before the flag is cleared
+
 	items, rejected, refusals, panics, batches, empty atomic.Int64
 	sizes                                             [32]atomic.Int64
 }
@@ -129,14 +132,23 @@ func (b *BatchingExecutor) schedule(q *MPSC[Task], own uint64) (rejection error)
 		if b.rejectQueued(q, own, err) {
 			rejection = err
 		}
-		b.scheduled.Store(false)
-		// A task queued meanwhile, whose submitter saw the flag, is ours to
-		// schedule.
-		if q.Empty() {
+		if !b.release(q) {
 			return rejection
 		}
 	}
 	return rejection
+}
+
+// release gives up the scheduled flag and reports whether tasks are left, which
+// are then the caller's to schedule. Clear, then check: a submitter that still
+// saw the flag set had queued its task before, so it is found here; one that
+// looks later finds the flag clear.
+func (b *BatchingExecutor) release(q *MPSC[Task]) (left bool) {
+	if b.beforeRelease != nil {
+		b.beforeRelease()
+	}
+	b.scheduled.Store(false)
+	return !q.Empty()
 }
 
 // rejectQueued empties the queue. It reports whether the caller's own task was
@@ -193,11 +205,11 @@ func (b *BatchingExecutor) runBatch() {
 		callTask(t, &b.panics, b.options.OnPanic)
 	}
 	b.count(items)
+	if items == 0 {
+		runtime.Gosched() // the producer that claimed the oldest place must run first
+	}
 
-	// Clear, then check: a submitter that still saw the flag set had queued its
-	// task before, so it is found here; one that queues later finds it clear.
-	b.scheduled.Store(false)
-	if !q.Empty() {
+	if b.release(q) {
 		_ = b.schedule(q, noIndex) // no task here is the caller's own
 	}
 }

@@ -27,7 +27,7 @@ type ExecutorOptions struct {
 // ExecutorStats are a SingleExecutor's own counts since it was started.
 type ExecutorStats struct {
 	Offers    int64 // tasks the queue accepted
-	Tasks     int64 // tasks taken from the queue
+	Tasks     int64 // tasks taken from the queue, those ShutdownNow returned left out
 	Completed int64 // tasks that returned
 	Panics    int64 // panics of tasks and of OnPanic
 	Rejected  int64 // tasks refused: after shutdown, beyond MaxPending, nil
@@ -151,6 +151,7 @@ func (e *SingleExecutor) loop() {
 			continue
 		}
 		e.batches.Add(1)
+		e.tasks.Add(int64(n))
 		if ran := e.runAll(buf[:n]); ran < n || e.stop.Load() {
 			e.leave(buf[ran:n], buf)
 			return
@@ -166,7 +167,6 @@ func (e *SingleExecutor) runAll(tasks []Task) int {
 			return i
 		}
 		tasks[i] = nil
-		e.tasks.Add(1)
 		e.run(t)
 		e.settle(1)
 	}
@@ -183,6 +183,7 @@ func (e *SingleExecutor) run(t Task) {
 // closed, all it still holds.
 func (e *SingleExecutor) leave(taken, buf []Task) {
 	e.rest = append(e.rest, taken...)
+	e.tasks.Add(-int64(len(taken)))
 	for {
 		n, ok := e.queue.TakeAll(buf)
 		if !ok {

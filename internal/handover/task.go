@@ -3,7 +3,9 @@ package handover
 import "errors"
 
 // Task is a unit of work handed to an executor. Hand over a pointer to a pooled
-// struct: converting a pointer to an interface does not allocate.
+// struct: converting a pointer to an interface does not allocate. Run may
+// panic, which the executor survives and counts; it must not end its goroutine
+// by runtime.Goexit.
 type Task interface {
 	Run()
 }
