@@ -51,14 +51,20 @@ func (c *consumerConn) read(d *dispatcher) error {
 	}
 }
 
-// write is the writer's goroutine.
+// write is the writer's goroutine: it encodes what was dispatched and frees it.
 func (c *consumerConn) write() error {
 	defer c.conn.Close()
+	var entries []*op
 	var buf []byte
 	for {
 		var ok bool
-		if buf, ok = c.outbox.take(buf[:0]); !ok {
+		if entries, ok = c.outbox.take(entries[:0]); !ok {
 			return nil
+		}
+		buf = encodeDeliveries(buf[:0], entries)
+		for i, o := range entries {
+			entries[i] = nil
+			o.free()
 		}
 		if _, err := c.conn.Write(buf); err != nil {
 			return fmt.Errorf("writing to a consumer: %w", err)
@@ -66,42 +72,46 @@ func (c *consumerConn) write() error {
 	}
 }
 
-// An outbox collects encoded frames until a writer takes them all. The
-// consumers' permits bound it.
-type outbox struct {
-	mu     sync.Mutex
-	buf    []byte
-	closed bool
-	wake   chan struct{} // room for one
-}
-
-// deliver appends a frame of entries, or several where they are large.
-func (b *outbox) deliver(entries []*op) {
-	b.mu.Lock()
-	first := len(b.buf) == 0
-	w := beginBatch(b.buf, kindDeliver, 0)
+// encodeDeliveries frames the entries, in several frames where they are many.
+func encodeDeliveries(dst []byte, entries []*op) []byte {
+	w := beginBatch(dst, kindDeliver, 0)
 	for _, o := range entries {
 		if w.count > 0 && w.size()+messageHeader+len(o.payload) > deliverFrame/4 {
 			w = beginBatch(w.end(), kindDeliver, 0)
 		}
 		w.add(o.key, o.payload)
 	}
-	b.buf = w.end()
+	return w.end()
+}
+
+// An outbox collects dispatched entries until a writer takes them all. The
+// consumer's permits bound it.
+type outbox struct {
+	mu      sync.Mutex
+	entries []*op
+	closed  bool
+	wake    chan struct{} // room for one
+}
+
+func (b *outbox) deliver(entries []*op) {
+	b.mu.Lock()
+	first := len(b.entries) == 0
+	b.entries = append(b.entries, entries...)
 	b.mu.Unlock()
 	if first {
 		b.notify()
 	}
 }
 
-// take waits for frames and swaps them for an empty buffer; ok is false once
+// take waits for entries and swaps them for an empty slice; ok is false once
 // the outbox is closed and empty.
-func (b *outbox) take(empty []byte) (frames []byte, ok bool) {
+func (b *outbox) take(empty []*op) (entries []*op, ok bool) {
 	for {
 		b.mu.Lock()
-		if len(b.buf) > 0 {
-			frames, b.buf = b.buf, empty
+		if len(b.entries) > 0 {
+			entries, b.entries = b.entries, empty
 			b.mu.Unlock()
-			return frames, true
+			return entries, true
 		}
 		closed := b.closed
 		b.mu.Unlock()

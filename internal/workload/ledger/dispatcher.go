@@ -10,14 +10,17 @@ import (
 // permits that consumer granted. An entry whose consumer has none waits in
 // that consumer's replay queue, and all later ones of that consumer behind it.
 type dispatcher struct {
-	mu           sync.Mutex // like the reference's monitor: held for a whole batch
+	mu           sync.Mutex // like the reference's monitor: taken to decide on a read, and to dispatch it
 	consumers    []*consumerConn
 	ranges       hashRanges
 	totalPermits int
 	replaying    int // entries in replay queues
 	stalled      bool
-	readPosition uint64
 	touched      []*consumerConn // with entries of this batch; reused
+
+	// Of the dispatcher's goroutine, between two holds of mu.
+	readPosition uint64
+	batch        []readEntry
 
 	ledger    *managedLedger
 	cursor    *cursor
@@ -25,6 +28,12 @@ type dispatcher struct {
 	lookAhead int // entries in replay queues beyond which nothing more is read
 	gate      *backlogGate
 	wake      chan struct{} // room for one
+}
+
+// A readEntry is an entry read and not yet dispatched.
+type readEntry struct {
+	op    *op
+	owner int // consumer
 }
 
 // The reference's look-ahead limits: replayed entries a subscription and a consumer.
@@ -97,33 +106,52 @@ func (d *dispatcher) replay(c *consumerConn) {
 	d.send(c)
 }
 
-// readMoreEntries dispatches one batch. It returns false when there is nothing
-// to do before the next notification.
+// readMoreEntries reads and dispatches one batch. It returns false when there
+// is nothing to do before the next notification.
 func (d *dispatcher) readMoreEntries() bool {
-	d.mu.Lock()
-	n := min(d.totalPermits, d.readBatch)
-	if n <= 0 || d.replaying >= d.lookAhead {
-		d.stalled = true
-		d.mu.Unlock()
+	n := d.entriesWanted()
+	if n == 0 {
 		return false
 	}
 	available := d.ledger.confirmed.Load() - d.readPosition
 	if available == 0 {
-		d.mu.Unlock()
-		return !d.cursor.wait(d.readPosition) // only this goroutine moves the position
+		return !d.cursor.wait(d.readPosition)
 	}
-	d.dispatch(min(n, int(min(available, 1<<30))))
-	d.mu.Unlock()
+	d.read(int(min(uint64(n), available)))
+	d.dispatch()
 	return true
 }
 
-// dispatch sends the next n entries to the consumers of their keys.
-func (d *dispatcher) dispatch(n int) {
+// entriesWanted is how many entries the consumers can take now. With none the
+// dispatcher stalls until a consumer grants permits.
+func (d *dispatcher) entriesWanted() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.totalPermits <= 0 || d.replaying >= d.lookAhead {
+		d.stalled = true
+		return 0
+	}
+	return min(d.totalPermits, d.readBatch)
+}
+
+// read takes the next n entries off the cache.
+func (d *dispatcher) read(n int) {
+	d.batch = d.batch[:0]
 	for range n {
 		o := d.ledger.cache.remove()
-		c := d.consumers[d.ranges.owner(keyHash(o.key))]
+		d.batch = append(d.batch, readEntry{o, d.ranges.owner(keyHash(o.key))})
+	}
+	d.readPosition += uint64(n)
+}
+
+// dispatch sends the batch to the consumers of its keys.
+func (d *dispatcher) dispatch() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.batch {
+		c := d.consumers[e.owner]
 		if c.permits == 0 {
-			c.replay = append(c.replay, o)
+			c.replay = append(c.replay, e.op)
 			d.replaying++
 			continue
 		}
@@ -132,21 +160,17 @@ func (d *dispatcher) dispatch(n int) {
 		if len(c.batch) == 0 {
 			d.touched = append(d.touched, c)
 		}
-		c.batch = append(c.batch, o)
+		c.batch = append(c.batch, e.op)
 	}
-	d.readPosition += uint64(n)
 	for _, c := range d.touched {
 		d.send(c)
 	}
 	d.touched = d.touched[:0]
 }
 
-// send writes a consumer's batch to its outbox and frees the entries.
+// send hands a consumer's batch to its writer.
 func (d *dispatcher) send(c *consumerConn) {
 	c.outbox.deliver(c.batch)
-	for _, o := range c.batch {
-		o.free()
-	}
 	d.gate.dispatched(len(c.batch))
 	clear(c.batch)
 	c.batch = c.batch[:0]

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"io"
-	"testing"
-)
+import "testing"
 
 // A dispatcherRig is a dispatcher over a ledger whose entries the test confirms.
 type dispatcherRig struct {
@@ -37,34 +34,13 @@ func (r *dispatcherRig) confirm(keys ...uint64) {
 
 // received empties a consumer's outbox and returns the entries in it.
 func (r *dispatcherRig) received(consumer int) (entries []byte) {
-	r.t.Helper()
 	b := &r.consumers[consumer].outbox
-	frames := newFrameBuffer(slabSize)
-	frames.filled(copy(frames.space(), b.buf))
-	b.buf = nil
-	for {
-		_, body, ok, err := frames.frame()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		if !ok {
-			return entries
-		}
-		messages, err := parseBatch(body)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		for {
-			_, payload, err := messages.next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			entries = append(entries, payload...)
-		}
+	for _, o := range b.entries {
+		entries = append(entries, o.payload...)
+		o.free()
 	}
+	b.entries = nil
+	return entries
 }
 
 func (r *dispatcherRig) drain() {

@@ -73,6 +73,9 @@ func TestEveryArmDeliversEverythingOnceInOrder(t *testing.T) {
 			"small backlog": func(o *Options) { o.Backlog = 50 },
 			"paced":         func(o *Options) { o.Rate = 20_000; o.WindowMessages = 4000 },
 		} {
+			if name != "" && arm != Baseline && arm != Batched {
+				continue // the settings have little to do with the arm
+			}
 			t.Run(arm+" "+name, func(t *testing.T) {
 				o := small()
 				o.Arm = arm
