@@ -138,8 +138,14 @@ func TestOffCPU(t *testing.T) {
 	b.add("runtime.futex runtime.futexsleep runtime.notesleep runtime.mPark runtime.findRunnable", labels{"state": "blocked"}, 100, 5e9, 1e6)
 	b.add("syscall.Syscall syscall.Fsync internal/poll.(*FD).Fsync os.(*File).Sync main.commit", labels{"state": "blocked"}, 10, 2e9, 5e6)
 	b.add("main.compute", labels{"state": "preempted"}, 30, 0, 44e6)
+	b.add("ep_poll do_epoll_wait internal/runtime/syscall/linux.Syscall6 runtime.netpoll runtime.findRunnable", labels{"state": "blocked", "class": "io"}, 7, 1e9, 0)
+	for _, f := range b.p.Function {
+		if f.Name == "ep_poll" || f.Name == "do_epoll_wait" {
+			f.Filename = "kernel"
+		}
+	}
 	r := mustReport(t, Options{}, bare(recording.OffCPU, b))
-	if r.Totals.BlockedNS != 2e9 || *r.Totals.IdleNS != 5e9 || r.Totals.RunQueueNS != 50e6 || r.Totals.HandoffNS != nil {
+	if r.Totals.BlockedNS != 2e9 || *r.Totals.IdleNS != 6e9 || r.Totals.RunQueueNS != 50e6 || r.Totals.Contentions != 117 || r.Totals.HandoffNS != nil {
 		t.Errorf("%+v", r.Totals)
 	}
 	if *r.Goroutines.WaitingCPU != 0.005 || r.Goroutines.Lock != nil || len(r.Locks) != 0 {

@@ -128,6 +128,8 @@ func TestBuiltinPresets(t *testing.T) {
 		"internal/poll.(*pollDesc).wait internal/poll.(*FD).Writev net.(*conn).writeBuffers main.f":                          "io back-pressure",
 		"internal/poll.(*pollDesc).wait internal/poll.(*FD).Accept net.(*TCPListener).Accept main.main":                      "io idle",
 		"internal/poll.runtime_Semacquire internal/poll.(*fdMutex).rwlock internal/poll.(*FD).Write os.(*File).Write main.f": "lock blocked",
+		"internal/poll.runtime_pollWait internal/poll.(*FD).WaitWrite net.(*netFD).connect main.f":                           "io blocked",
+		"runtime.netpollblock internal/poll.runtime_pollWait main.f":                                                         "io blocked",
 		"time.Sleep main.f":                      "sleep idle",
 		"runtime.gopark runtime.bgsweep":         "runtime idle",
 		"runtime.gcStart main.f":                 "runtime runtime",

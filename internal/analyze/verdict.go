@@ -11,7 +11,7 @@ const (
 	catBackPressure
 	catHandoff
 	catRuntime
-	catRunning // not a wait: a wall-clock sampler saw the goroutine on a CPU or ready for one
+	catRunning // not a wait: on a CPU, or ready for one
 	numCategories
 )
 
@@ -30,7 +30,7 @@ type verdict struct {
 }
 
 // verdictKey is all that a verdict depends on, besides the stack.
-type verdictKey struct{ class, wait, lockLabel, profile string }
+type verdictKey struct{ class, wait, lockLabel, state, profile string }
 
 // judged is a verdict remembered with its stack.
 type judged struct {
@@ -174,7 +174,7 @@ func anyHits(frames []*frame, set bitset) bool {
 // words decide the rest: an unmatched channel, cond or select wait is a
 // hand-off, the runtime's own waits stand apart, all else is blocked.
 func (rs *ruleSet) judge(profileName string, r *row) *verdict {
-	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, profileName}
+	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, r.state, profileName}
 	for _, j := range r.stack.verdicts {
 		if j.key == k {
 			return j.verdict
@@ -206,7 +206,11 @@ func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 }
 
 func (rs *ruleSet) category(profileName string, s *stack, k verdictKey) (category, string) {
+	// A wall-clock sampler sees running goroutines too.
 	if profileName == recording.Fgprof && k.class == recording.ClassUnknown && !s.isParked() {
+		return catRunning, ""
+	}
+	if k.state == "preempted" || k.state == "runnable" { // a thread that waits for a CPU only
 		return catRunning, ""
 	}
 	for _, w := range rs.waits {
