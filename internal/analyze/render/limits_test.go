@@ -130,6 +130,14 @@ func TestFoldKeepsBothEndsAndSums(t *testing.T) {
 	}
 }
 
+func childSum(f *frame) float64 {
+	sum := 0.0
+	for _, c := range f.children {
+		sum += c.values[0]
+	}
+	return sum
+}
+
 func ownSum(f *frame) float64 {
 	own := f.values[0]
 	below := 0.0
@@ -151,6 +159,9 @@ func TestThinMergesWithCount(t *testing.T) {
 	merged := 0
 	for _, mid := range f.children {
 		rest := mid.children[len(mid.children)-1]
+		if math.Abs(childSum(mid)-mid.values[0]) > 1e-9 {
+			t.Errorf("children sum to %g of %g", childSum(mid), mid.values[0])
+		}
 		n := 0
 		if _, err := fmt.Sscanf(rest.name, "(%d smaller)", &n); err != nil {
 			t.Fatalf("last box of a parent is %q", rest.name)

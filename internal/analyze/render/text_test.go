@@ -60,6 +60,9 @@ func TestVerdictLines(t *testing.T) {
 		}
 		return r
 	}
+	// An interval that excludes no change, but only within one process.
+	total := row("blocked", "", 1.31)
+	total.By = "total"
 	side := func(title string) *analyze.Report {
 		return &analyze.Report{Title: title, Runs: 10, Totals: analyze.Totals{WallNS: 30e9}}
 	}
@@ -72,7 +75,7 @@ func TestVerdictLines(t *testing.T) {
 			[]string{"IMPROVED  a.mu   0.25× wait per message (0.23–0.28, adj. p 0.01)"}, []string{"improved: a.mu"}},
 		{analyze.Improved, "improved: a.mu is gone", []analyze.Row{row("x/a.mu", analyze.Gone, 0)},
 			[]string{"IMPROVED  a.mu   is gone: it was 100 µs of wait per message"}, nil},
-		{analyze.Differ, "these recordings differ by +31 %; how much two runs of one build differ is unknown", []analyze.Row{row("x/a.mu", analyze.Differ, 1.31)},
+		{analyze.Differ, "these recordings differ by +31 %; how much two runs of one build differ is unknown", []analyze.Row{row("x/a.mu", analyze.Differ, 1.31), total},
 			[]string{"DIFFER  these recordings differ by +31 %; how much", "differ (+31 %: +18…+44)"}, []string{"▲"}},
 		{analyze.Inconclusive, "inconclusive: a.mu −18 %…+61 %", []analyze.Row{row("x/a.mu", analyze.Inconclusive, 1.1)},
 			[]string{"INCONCLUSIVE  a.mu −18 %…+61 %"}, []string{"inconclusive: "}},
