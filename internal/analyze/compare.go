@@ -56,6 +56,7 @@ type comparison struct {
 	pairs     [][2][]*runData // the runs of each pair, by side
 	differ    string          // why the data carry no verdict, "" when they do
 	reports   [2]*Report
+	heldUp    [2]map[[2]string]*float64 // by name and class of lock
 }
 
 // chooseDenominator decides what delays are divided by.
@@ -316,30 +317,20 @@ func (x *comparison) value(q *quantity, side int) Value {
 		v.WaitingAvg = float64(t.delay) / float64(wall)
 	}
 	if q.lock != nil {
-		for i := range x.reports[side].Locks {
-			if l := &x.reports[side].Locks[i]; l.Name == q.lock.name && l.Class == q.lock.class {
-				v.HeldUpShare = l.HeldUpShare
-			}
-		}
+		v.HeldUpShare = x.heldUp[side][[2]string{q.lock.name, q.lock.class}]
 	}
 	return v
 }
 
 // pairValues are a quantity's values per denominator in every pair.
 func (x *comparison) pairValues(q *quantity) (b, c []float64) {
-	index := map[*runData]int{}
-	for _, sd := range x.sides {
-		for i, rd := range sd.runs {
-			index[rd] = i
-		}
-	}
 	for _, p := range x.pairs {
 		var v [2]float64
 		for side, runs := range p {
 			var delay int64
 			var den float64
 			for _, rd := range runs {
-				delay = add(delay, q.cells[side][index[rd]].delay)
+				delay = add(delay, q.cells[side][rd.index].delay)
 				den += x.denominator(rd)
 			}
 			if den > 0 {
@@ -361,6 +352,10 @@ func (x *comparison) diff() *Diff {
 		Pairs: len(x.pairs), Per: x.per, Operation: x.operation}
 	for i, r := range x.reports {
 		d.Lost[i] = lostTotal(r.Lost)
+		x.heldUp[i] = map[[2]string]*float64{}
+		for _, l := range r.Locks {
+			x.heldUp[i][[2]string{l.Name, l.Class}] = l.HeldUpShare
+		}
 	}
 	d.Rows = x.rows()
 	d.Throughput, d.Latency = x.workloadChanges()

@@ -30,6 +30,7 @@ type sideData struct {
 type runData struct {
 	*Run
 	side, process int // indices
+	index         int // in its side
 	rows          []row
 	holders       []row // lock time charged to holders or wakers
 	threads       []row // thread off-CPU rows, when those are not the rows
@@ -86,7 +87,7 @@ func (c *corpus) readSide(index int, s Side) (*sideData, error) {
 	processes := map[string]int{}
 	for i := range s.Runs {
 		r := &s.Runs[i]
-		rd := &runData{Run: r, side: index, wall: r.wallNS(c.profile), heldUp: map[uint64]int64{}}
+		rd := &runData{Run: r, side: index, index: i, wall: r.wallNS(c.profile), heldUp: map[uint64]int64{}}
 		id := r.process(i)
 		if _, ok := processes[id]; !ok {
 			processes[id] = len(processes)

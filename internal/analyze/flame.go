@@ -145,8 +145,8 @@ func (b *flameBuilder) build(name, title string, rows func(*runData) []row, keep
 // of its predecessor as far as their frames agree.
 func (b *flameBuilder) tree(stacks []*flameStack) *Node {
 	root := &Node{Name: "all", Kind: KindMark}
-	slices.SortFunc(stacks, b.compare)
 	stacks, rest, left := b.largest(stacks)
+	slices.SortFunc(stacks, b.compare)
 	path := []*Node{root}
 	var previous *flameStack
 	for _, s := range stacks {
@@ -180,22 +180,22 @@ func (b *flameBuilder) tree(stacks []*flameStack) *Node {
 	return root
 }
 
-// largest keeps the largest stacks, in their order, and sums the rest.
+// largest keeps the largest stacks and sums the rest.
 func (b *flameBuilder) largest(stacks []*flameStack) (kept []*flameStack, rest [2]float64, left int) {
 	if len(stacks) <= maxFlameStacks {
 		return stacks, rest, 0
 	}
-	bySize := slices.Clone(stacks)
-	slices.SortStableFunc(bySize, func(x, y *flameStack) int {
-		return cmp.Compare(y.values[0]+y.values[1], x.values[0]+x.values[1])
+	slices.SortFunc(stacks, func(x, y *flameStack) int {
+		if c := cmp.Compare(y.values[0]+y.values[1], x.values[0]+x.values[1]); c != 0 {
+			return c
+		}
+		return b.compare(x, y)
 	})
-	for _, s := range bySize[maxFlameStacks:] {
+	for _, s := range stacks[maxFlameStacks:] {
 		rest[0] += s.values[0]
 		rest[1] += s.values[1]
 	}
-	kept = bySize[:maxFlameStacks]
-	slices.SortFunc(kept, b.compare)
-	return kept, rest, len(stacks) - maxFlameStacks
+	return stacks[:maxFlameStacks], rest, len(stacks) - maxFlameStacks
 }
 
 func (s *flameStack) len() int { return len(s.stack.frames) + len(s.tail) }
@@ -215,6 +215,9 @@ func (b *flameBuilder) name(s *flameStack, i int) flameName {
 
 func (b *flameBuilder) compare(x, y *flameStack) int {
 	for i := range min(x.len(), y.len()) {
+		if xf, yf := x.stack.frames, y.stack.frames; i < len(xf) && i < len(yf) && xf[len(xf)-1-i].fn == yf[len(yf)-1-i].fn {
+			continue
+		}
 		p, q := b.name(x, i), b.name(y, i)
 		if p != q {
 			return cmp.Or(cmp.Compare(p.name, q.name), cmp.Compare(p.kind, q.kind))

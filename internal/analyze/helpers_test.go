@@ -142,3 +142,12 @@ func checkJSON(t *testing.T, v any) {
 		t.Fatal("JSON differs between two marshals")
 	}
 }
+
+func jsonOf(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -154,7 +154,8 @@ func (r *Run) collector(name string) *recording.Collector {
 		name = recording.Waits
 	}
 	for i := range r.Manifest.Collectors {
-		if r.Manifest.Collectors[i].Name == name {
+		// One collector may make several profiles: "mutex,block".
+		if slices.Contains(strings.Split(r.Manifest.Collectors[i].Name, ","), name) {
 			return &r.Manifest.Collectors[i]
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"contend/internal/recording"
 )
@@ -163,7 +164,7 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 			}
 		}
 		tops[g] = best.top
-		name := lockPrefix(g.kind, g.class, g.unlock) + best.top.fn.key
+		name := lockPrefix(g.kind, g.class, g.unlock) + withoutPath(best.top.fn.key)
 		if n := len(g.sites) - 1; n > 0 {
 			name += fmt.Sprintf(" +%d %s", n, plural(n, "site"))
 		}
@@ -194,6 +195,15 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 	for _, a := range rows {
 		a.r.lock = groups[sets.find(a.node)].lock
 	}
+}
+
+// withoutPath cuts the import path down to the package: server.(*client).read.
+func withoutPath(key string) string {
+	end := len(key)
+	if i := strings.IndexByte(key, '['); i >= 0 {
+		end = i
+	}
+	return key[strings.LastIndexByte(key[:end], '/')+1:]
 }
 
 func lockPrefix(kind, cls string, unlock bool) string {

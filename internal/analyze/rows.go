@@ -32,21 +32,26 @@ type row struct {
 // stack is a distinct call stack, leaf first, and what follows from it alone.
 type stack struct {
 	frames   []*frame
-	boundary int    // index of the deepest application frame, -1 for none
-	root     int    // index of the first application frame, -1 for none
-	class    string // by frames, ClassUnknown when they do not tell
-	kind     string // of lock, by frames
-	unlock   bool   // the leaf gives a lock up: the mutex profile's charge
-	verdicts map[verdictKey]*verdict
+	boundary int      // index of the deepest application frame, -1 for none
+	root     int      // index of the first application frame, -1 for none
+	class    string   // by frames, ClassUnknown when they do not tell
+	kind     string   // of lock, by frames
+	unlock   bool     // the leaf gives a lock up: the mutex profile's charge
+	verdicts []judged // one or two: the classes and reasons that a stack was seen with
 }
 
 // table interns functions, frames and stacks for both sides of a comparison.
 type table struct {
 	rules   *ruleSet
 	modules map[string]bool
-	funcs   map[string]*function
+	funcs   map[funcID]*function
 	frames  map[frameID]*frame
 	stacks  map[string]*stack
+}
+
+type funcID struct {
+	name   string
+	kernel bool
 }
 
 type frameID struct {
@@ -57,20 +62,22 @@ type frameID struct {
 
 func newTable(rules *ruleSet, modules map[string]bool) *table {
 	return &table{rules: rules, modules: modules,
-		funcs: map[string]*function{}, frames: map[frameID]*frame{}, stacks: map[string]*stack{}}
+		funcs: map[funcID]*function{}, frames: map[frameID]*frame{}, stacks: map[string]*stack{}}
 }
 
 func (t *table) function(name string, kernel bool) *function {
-	if f := t.funcs[name]; f != nil {
+	id := funcID{name, kernel}
+	if f := t.funcs[id]; f != nil {
 		return f
 	}
 	clean := strings.ToValidUTF8(name, "\uFFFD")
-	f := &function{name: shortName(clean), key: functionKey(clean), hits: t.rules.hits(clean)}
-	f.kind = t.rules.frameKind(clean, frameKind(clean, t.modules))
-	if kernel && f.kind != KindMark {
+	f := &function{name: shortName(clean), key: functionKey(clean)}
+	f.hits = t.rules.hits(f.name) // patterns match what a report shows
+	f.kind = t.rules.frameKind(f.name, frameKind(clean, t.modules))
+	if kernel {
 		f.kind = KindKernel
 	}
-	t.funcs[name] = f
+	t.funcs[id] = f
 	return f
 }
 
@@ -84,14 +91,18 @@ func (t *table) frame(fn *function, file string, line int64) *frame {
 	return f
 }
 
+// kernelFile is what capture gives as the file of a kernel function.
+const kernelFile = "kernel"
+
 // location expands a location into its frames, leaf first.
 func (t *table) location(l *profile.Location) []*frame {
-	kernel := l.Mapping != nil && strings.Contains(l.Mapping.File, "[kernel")
+	mapped := l.Mapping != nil && strings.Contains(l.Mapping.File, "[kernel") // as perf has it
 	frames := make([]*frame, 0, len(l.Line))
 	for _, ln := range l.Line {
 		if ln.Function == nil || ln.Function.Name == "" {
 			continue
 		}
+		kernel := mapped || ln.Function.Filename == kernelFile
 		frames = append(frames, t.frame(t.function(ln.Function.Name, kernel), ln.Function.Filename, ln.Line))
 	}
 	if len(frames) == 0 {

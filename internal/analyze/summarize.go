@@ -137,11 +137,11 @@ func (c *corpus) totals(sd *sideData, mode string) Totals {
 	sd.forEach(func(_ *runData, r *row) {
 		cat := r.verdict.category
 		cats[cat] = add(cats[cat], r.delay)
+		t.RunQueueNS = add(t.RunQueueNS, r.runq)
 		if cat == catRunning {
 			return
 		}
 		t.WaitNS = add(t.WaitNS, r.delay)
-		t.RunQueueNS = add(t.RunQueueNS, r.runq)
 		if r.open {
 			t.OpenWaits = add(t.OpenWaits, r.count)
 			t.OpenNS = add(t.OpenNS, r.delay)

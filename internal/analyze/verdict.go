@@ -11,7 +11,7 @@ const (
 	catBackPressure
 	catHandoff
 	catRuntime
-	catRunning // not a wait: a wall-clock sampler saw the goroutine on a CPU or ready for one
+	catRunning // not a wait: on a CPU, or ready for one
 	numCategories
 )
 
@@ -30,7 +30,13 @@ type verdict struct {
 }
 
 // verdictKey is all that a verdict depends on, besides the stack.
-type verdictKey struct{ class, wait, lockLabel, profile string }
+type verdictKey struct{ class, wait, lockLabel, state, profile string }
+
+// judged is a verdict remembered with its stack.
+type judged struct {
+	key     verdictKey
+	verdict *verdict
+}
 
 // ruleSet is the user's and the built-in rules, numbered for matching.
 type ruleSet struct {
@@ -39,6 +45,7 @@ type ruleSet struct {
 	categories []*Rule
 	waits      []waitRule
 	apps       []Application // the user's first
+	known      map[verdict]*verdict
 }
 
 type waitRule struct {
@@ -48,7 +55,7 @@ type waitRule struct {
 
 // newRuleSet puts the user's rules, if any, before the built-in ones.
 func newRuleSet(user *Rules) *ruleSet {
-	rs := &ruleSet{}
+	rs := &ruleSet{known: map[verdict]*verdict{}}
 	for _, src := range []*Rules{user, BuiltinRules()} {
 		if src == nil {
 			continue
@@ -167,11 +174,13 @@ func anyHits(frames []*frame, set bitset) bool {
 // words decide the rest: an unmatched channel, cond or select wait is a
 // hand-off, the runtime's own waits stand apart, all else is blocked.
 func (rs *ruleSet) judge(profileName string, r *row) *verdict {
-	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, profileName}
-	if v := r.stack.verdicts[k]; v != nil {
-		return v
+	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, r.state, profileName}
+	for _, j := range r.stack.verdicts {
+		if j.key == k {
+			return j.verdict
+		}
 	}
-	v := &verdict{}
+	var v verdict
 	for _, rule := range rs.locks {
 		if rule.matches(r.stack, k) {
 			v.lockName = rule.Name.s
@@ -187,15 +196,21 @@ func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 			}
 		}
 	}
-	if r.stack.verdicts == nil {
-		r.stack.verdicts = map[verdictKey]*verdict{}
+	shared := rs.known[v]
+	if shared == nil {
+		shared = &v
+		rs.known[v] = shared
 	}
-	r.stack.verdicts[k] = v
-	return v
+	r.stack.verdicts = append(r.stack.verdicts, judged{k, shared})
+	return shared
 }
 
 func (rs *ruleSet) category(profileName string, s *stack, k verdictKey) (category, string) {
+	// A wall-clock sampler sees running goroutines too.
 	if profileName == recording.Fgprof && k.class == recording.ClassUnknown && !s.isParked() {
+		return catRunning, ""
+	}
+	if k.state == "preempted" || k.state == "runnable" { // a thread that waits for a CPU only
 		return catRunning, ""
 	}
 	for _, w := range rs.waits {

@@ -68,6 +68,9 @@ func (sd *sideData) manifestWarnings() []string {
 		if m.Ended != "" && m.Ended != recording.EndedDuration {
 			counts["the recording ended early: "+m.Ended]++
 		}
+		if s := stealShare(m); s >= 0.01 {
+			counts["the hypervisor took 1 % of the processors' time or more (steal)"]++
+		}
 		if n := throttles(m); n > 0 {
 			counts["the processor was throttled during the recording"]++
 		}
@@ -80,6 +83,16 @@ func (sd *sideData) manifestWarnings() []string {
 		w = append(w, s)
 	}
 	return w
+}
+
+// stealShare is the share of the processors' time that the hypervisor gave to
+// others during the recording, 0 when unknown.
+func stealShare(m *recording.Manifest) float64 {
+	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil || m.Host.Before.Steal == nil ||
+		m.Host.After.Steal == nil || m.DurationNS <= 0 || m.Host.Before.CPUs <= 0 {
+		return 0
+	}
+	return (*m.Host.After.Steal - *m.Host.Before.Steal) / (float64(m.DurationNS) / 1e9 * float64(m.Host.Before.CPUs))
 }
 
 func throttles(m *recording.Manifest) int64 {
