@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -172,6 +173,31 @@ func TestPageInBrowser(t *testing.T) {
 			w.check(t, url)
 		})
 	}
+}
+
+// TestLargePageInBrowser: the deepest and the widest graphs open, with both ends
+// of the deep stack findable and no more boxes on the screen than can be seen.
+func TestLargePageInBrowser(t *testing.T) {
+	ctx := browser(t)
+	r := fixtureReport("large", 1)
+	r.Flames = limitFlames()
+	var out bytes.Buffer
+	if err := Report(&out, r, HTML, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w, url := openPage(t, ctx, "large.html", out.Bytes())
+	until(t, ctx, `document.querySelectorAll("#flame-1 g.frame").length > 100`)
+	for _, term := range []string{"level 0001", "deepest leaf", "frames folded"} {
+		search(t, ctx, term)
+		if got := eval[string](t, ctx, foundText); !strings.HasPrefix(got, "1 found: ") {
+			t.Errorf("search for %q says %q", term, got)
+		}
+	}
+	if n := eval[int](t, ctx, `document.querySelectorAll("g.frame").length`); n > 8000 {
+		t.Errorf("%d boxes drawn at once", n)
+	}
+	t.Logf("first contentful paint after %.0f ms, %d bytes", eval[float64](t, ctx, `(performance.getEntriesByName("first-contentful-paint")[0] || {startTime: -1}).startTime`), out.Len())
+	w.check(t, url)
 }
 
 // testNamesAreInert: hostile names show as text, and none of them ran or became an element.

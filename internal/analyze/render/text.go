@@ -13,7 +13,8 @@ const (
 	defaultWidth = 100
 	leastWidth   = 60 // below this nothing lines up; lines then run over
 	columnGap    = "   "
-	leastName    = 16 // a name column is never squeezed below this
+	narrowGap    = "  " // where the line is full
+	leastName    = 14   // a name column is never squeezed below this
 )
 
 // ANSI attributes: orange and blue, never red and green.
@@ -21,7 +22,6 @@ const (
 	ansiBold   = "\x1b[1m"
 	ansiWorse  = "\x1b[33m"
 	ansiBetter = "\x1b[36m"
-	ansiDim    = "\x1b[2m"
 	ansiReset  = "\x1b[0m"
 )
 
@@ -52,7 +52,8 @@ func writeText(w io.Writer, d *document, o Options) error {
 	t.lines("lost", d.lost)
 	t.lines("warning", d.warnings)
 	for _, g := range d.gate {
-		t.line(fmt.Sprintf("gate %s: %s  %s", g.word, g.name, g.text))
+		head := fmt.Sprintf("gate %s: ", g.word)
+		t.hanging(head, utf8.RuneCountInString(head), g.name+"  "+g.text)
 	}
 	if d.experiment != nil {
 		t.experiment(d.experiment)
@@ -74,7 +75,7 @@ func (t *textWriter) line(s string) {
 
 func (t *textWriter) lines(key string, all []string) {
 	for _, s := range all {
-		t.line(key + ": " + s)
+		t.hanging(key+": ", len(key)+2, s)
 	}
 }
 
@@ -123,22 +124,38 @@ func (t *textWriter) answer(d *document) {
 		indent = max(indent, utf8.RuneCountInString(v.word)+2)
 	}
 	for _, v := range d.verdicts {
-		word := pad(upper(v.word), indent)
 		line := v.text
 		if v.name != "" {
 			line = fit(v.name, t.width/2) + columnGap + v.text
 		}
-		t.line(t.paint(word, ansiBold+attribute(v.word)) + line)
+		word := upper(v.word)
+		t.hanging(t.paint(word, ansiBold+attribute(v.word))+spaces(indent-utf8.RuneCountInString(word)), indent, line)
 	}
 	t.wrappedAfter(strings.Repeat(" ", indent), d.facts)
 }
 
-func pad(s string, n int) string {
-	if missing := n - utf8.RuneCountInString(s); missing > 0 {
-		return s + strings.Repeat(" ", missing)
+// hanging prints a sentence after a head that is indent wide, its further lines
+// indented as far. A word longer than the line runs over.
+func (t *textWriter) hanging(head string, indent int, sentence string) {
+	line, used := head, indent
+	for i, word := range strings.Split(sentence, " ") {
+		n := utf8.RuneCountInString(word)
+		if i > 0 && used+1+n > t.width && used > indent {
+			t.line(line)
+			line, used = spaces(indent), indent
+		} else if i > 0 {
+			line += " "
+			used++
+		}
+		line += word
+		used += n
 	}
-	return s
+	t.line(line)
 }
+
+func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
+
+func pad(s string, n int) string { return s + spaces(n-utf8.RuneCountInString(s)) }
 
 // states prints the goroutine block; marks stand beside the figure they are about.
 func (t *textWriter) states(s *table) {
@@ -188,12 +205,12 @@ func arrow(mark string) string {
 // table prints rows in columns, and the lines that belong to a row under it.
 func (t *textWriter) table(tb *table) {
 	tb = tb.narrow()
-	widths := t.columnWidths(tb)
+	widths, gap := t.columnWidths(tb)
 	head := ""
 	for i, c := range tb.cols {
-		head += pad(c.title, widths[i]) + columnGap
+		head += t.paint(c.title, ansiBold) + spaces(widths[i]-utf8.RuneCountInString(c.title)) + gap
 	}
-	t.line(t.paint(strings.TrimRight(head, " "), ansiBold))
+	t.line(head)
 	for _, r := range tb.rows {
 		line := ""
 		for i, c := range r.cells {
@@ -201,13 +218,13 @@ func (t *textWriter) table(tb *table) {
 			if c.name {
 				s = fit(s, widths[i])
 			}
-			line += t.paint(pad(s, widths[i]), attribute(c.mark)) + columnGap
+			line += t.paint(s, attribute(c.mark)) + spaces(widths[i]-utf8.RuneCountInString(s)) + gap
 		}
 		t.line(line)
 		t.details(r.details)
 	}
 	if tb.note != "" {
-		t.line(t.paint(tb.note, ansiDim))
+		t.hanging("", 0, tb.note)
 	}
 }
 
@@ -234,10 +251,10 @@ func (t *textWriter) details(all []detail) {
 	}
 }
 
-// columnWidths gives each column what it needs and, where that is too much for
-// the line, squeezes the widest columns of names first.
-func (t *textWriter) columnWidths(tb *table) []int {
-	widths := make([]int, len(tb.cols))
+// columnWidths gives each column what it needs. Where that is too much for the
+// line, the gaps shrink, then the widest columns of names.
+func (t *textWriter) columnWidths(tb *table) (widths []int, gap string) {
+	widths = make([]int, len(tb.cols))
 	names := make([]bool, len(tb.cols))
 	for i, c := range tb.cols {
 		widths[i] = utf8.RuneCountInString(c.title)
@@ -248,9 +265,15 @@ func (t *textWriter) columnWidths(tb *table) []int {
 			names[i] = names[i] || c.name
 		}
 	}
-	over := len(columnGap)*(len(widths)-1) - t.width
+	sum := 0
 	for _, w := range widths {
-		over += w
+		sum += w
+	}
+	gap = columnGap
+	over := sum + len(gap)*(len(widths)-1) - t.width
+	if over > 0 {
+		gap = narrowGap
+		over = sum + len(gap)*(len(widths)-1) - t.width
 	}
 	for ; over > 0; over-- {
 		widest := -1
@@ -264,19 +287,20 @@ func (t *textWriter) columnWidths(tb *table) []int {
 		}
 		widths[widest]--
 	}
-	return widths
+	return widths, gap
 }
 
 func (t *textWriter) experiment(e *experimentView) {
 	t.line("\n" + t.paint("experiment "+e.title, ansiBold))
 	if e.protocol != "" {
-		t.line(e.protocol)
+		t.hanging("", 0, e.protocol)
 	}
 	for i := range e.tables {
 		t.WriteByte('\n')
 		t.table(&e.tables[i])
 	}
 	for _, n := range e.notes {
-		t.line("\n" + n)
+		t.WriteByte('\n')
+		t.hanging("", 0, n)
 	}
 }

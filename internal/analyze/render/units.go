@@ -82,7 +82,7 @@ func window(ns float64) string {
 func durations(a, b float64) string {
 	u := unitFor(math.Max(math.Abs(a), math.Abs(b)), timeUnits)
 	least := math.Min(math.Abs(a), math.Abs(b))
-	if least != 0 && least/u.size < 0.01 {
+	if least != 0 && least < u.size/10 && (math.Abs(a) >= 100*least || math.Abs(b) >= 100*least) {
 		return duration(a) + " → " + duration(b)
 	}
 	return digits(a/u.size) + " → " + digits(b/u.size) + " " + u.name
