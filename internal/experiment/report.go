@@ -47,7 +47,10 @@ func (r *Result) WriteReports(command string, stdout io.Writer) error {
 		return err
 	}
 	s := Summarize(r)
-	x := r.view(s)
+	x, err := r.view(s)
+	if err != nil {
+		return err
+	}
 	o := render.Options{Reproduce: []string{command}, Experiment: x}
 	for _, out := range []struct {
 		file   string
@@ -66,7 +69,7 @@ func (r *Result) WriteReports(command string, stdout io.Writer) error {
 }
 
 // view is the experiment as the renderers take it.
-func (r *Result) view(s *Summary) *render.Experiment {
+func (r *Result) view(s *Summary) (*render.Experiment, error) {
 	set := r.State.Settings
 	x := &render.Experiment{
 		Name: r.State.Name, Seed: r.State.Seed,
@@ -74,17 +77,33 @@ func (r *Result) view(s *Summary) *render.Experiment {
 			" (throughput and latency are of these), then one recorded (waits are of these)", set.Pairs),
 		Notes: s.Warnings,
 	}
+	by := map[string]map[int]attribution{}
 	for i := range s.Series {
-		x.Arms = append(x.Arms, arm(&s.Series[i], s))
+		name := s.Series[i].Series
+		var err error
+		if by[name], err = r.attribute(name); err != nil {
+			return nil, err
+		}
+		a := arm(&s.Series[i], s)
+		lock := middle(by[name], perOp)
+		a.Figures = append(a.Figures, render.Figure{Name: studiedLock + " wait per message", Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		x.Arms = append(x.Arms, a)
+	}
+	if r.State.Name == "handover" {
+		x.Findings = handoverFindings(s, by)
 	}
 	for _, run := range r.Runs {
-		x.Runs = append(x.Runs, view(run, len(s.Series)))
+		v := view(run, len(s.Series))
+		if a, ok := by[run.Series][run.Pair]; ok {
+			v.LockNSPerOp = &a.perOp
+		}
+		x.Runs = append(x.Runs, v)
 	}
-	return x
+	return x, nil
 }
 
 func arm(a *ArmSummary, s *Summary) render.Arm {
-	out := render.Arm{Name: a.Series}
+	out := render.Arm{Name: a.Series, What: armNotes[a.Series]}
 	if a.Series == ControlSeries {
 		out.What = "the control: the " + a.Arm + " arm once more; what differs is noise"
 	}

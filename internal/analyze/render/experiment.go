@@ -10,12 +10,22 @@ import (
 
 // Experiment is what an experiment adds to a diff: its runs and its arms.
 type Experiment struct {
-	Name     string   `json:"name"`
-	Seed     uint64   `json:"seed"`
-	Protocol string   `json:"protocol,omitempty"` // one sentence: warm-up, windows, order
-	Runs     []Run    `json:"runs"`
-	Arms     []Arm    `json:"arms,omitempty"`
-	Notes    []string `json:"notes,omitempty"` // paragraphs: goals met or not, and why
+	Name     string    `json:"name"`
+	Seed     uint64    `json:"seed"`
+	Protocol string    `json:"protocol,omitempty"` // one sentence: warm-up, windows, order
+	Runs     []Run     `json:"runs"`
+	Arms     []Arm     `json:"arms,omitempty"`
+	Notes    []string  `json:"notes,omitempty"` // paragraphs: goals met or not, and why
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Finding is one thing the experiment was to show, in words.
+type Finding struct {
+	What      string `json:"what"`
+	Here      string `json:"here"`
+	Reference string `json:"reference,omitempty"` // the same figure of the system the workload stands for
+	Goal      string `json:"goal,omitempty"`
+	Verdict   string `json:"verdict,omitempty"` // "met", "not met", or "" where there is no goal
 }
 
 // Run is one process of an experiment. Nil is "not measured".
@@ -71,12 +81,21 @@ func (e *Experiment) view() *experimentView {
 		notes:    cleanAll(e.Notes),
 		charts:   runCharts(e.Runs),
 	}
-	for _, t := range []table{armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
+	for _, t := range []table{findingsTable(e.Findings), armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
 		if len(t.rows) > 0 && len(t.cols) > 1 {
 			v.tables = append(v.tables, t)
 		}
 	}
 	return v
+}
+
+// findingsTable stands first: what the experiment is for.
+func findingsTable(findings []Finding) table {
+	t := table{id: "findings", title: "what it was to show", cols: []column{text(""), text("here"), text("reference"), text("goal"), text("")}}
+	for _, f := range findings {
+		t.rows = append(t.rows, row{cells: []cell{words(clean(f.What)), words(clean(f.Here)), words(clean(f.Reference)), words(clean(f.Goal)), words(clean(f.Verdict))}})
+	}
+	return t
 }
 
 // armsTable has a column for each quantity any arm reports.
