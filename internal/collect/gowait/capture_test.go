@@ -156,7 +156,7 @@ func TestCaptureOfSnapshot(t *testing.T) {
 		return waitSum{bpf.GowaitWaitKey{Addr: sema, Bucket: bucket, Edge: edge}, v}
 	}
 	s := &snapshot{
-		start: 1000, stop: 11000, settled: true,
+		start: 1000, stop: 11000, settled: true, hasRuns: true,
 		waits: []waitSum{
 			wait(6, bpf.GowaitEdgeEDGE_NONE, bpf.GowaitWaitSum{Count: 2, Delay: 200, Max: 120, Runqueue: 30}),
 			wait(9, bpf.GowaitEdgeEDGE_START, bpf.GowaitWaitSum{Count: 1, Delay: 600, Max: 600}),

@@ -236,6 +236,30 @@ func TestRunQueue(t *testing.T) {
 	}
 }
 
+func TestWithoutRunQueue(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{noRun: errors.New("left out")})
+	if _, err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l := r.do(t, convoyCommand)
+	if _, err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := c.Capture()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNoLoss(t, rec)
+	checkConvoy(t, rec, l)
+	if got := sum(rec.Profiles[recording.Waits], all); got.runqueue != 0 {
+		t.Errorf("%+v has time on the run queue", got)
+	}
+	if !slices.ContainsFunc(rec.Warnings, func(w string) bool { return strings.HasSuffix(w, "left out") }) {
+		t.Errorf("warnings: %v", rec.Warnings)
+	}
+}
+
 func TestDeepStack(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{})
