@@ -38,6 +38,10 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	if c.noRun != nil {
+		rec.Collector.Settings["not_captured"] += ",runqueue"
+		rec.Warnings = append(rec.Warnings, "the time on the run queue is not captured: "+c.noRun.Error())
+	}
 	if c.stats == nil {
 		rec.Warnings = append(rec.Warnings, "the kernel does not tell the programs' run time (it takes CAP_SYS_ADMIN): the overhead is that of the traps alone")
 	}
@@ -185,7 +189,7 @@ func (h *harvest) addOpen() int64 {
 			open++
 			d := max(h.stop-int64(g.Queued), 0)
 			h.addWait(h.key(g.Key.Waiter, g.Key.Addr, openEnd, log2(d)), values{1, d, 0, d})
-		case g.Ready != 0:
+		case g.Ready != 0 && h.hasRuns:
 			k := h.key(g.Key.Waiter, g.Key.Addr, openEnd, noBucket)
 			k.site = h.holders.siteLabel(g.Key.Waker)
 			h.addWait(k, values{runqueue: max(h.stop-int64(g.Ready), 0)})

@@ -39,6 +39,27 @@ func TestLayoutFor(t *testing.T) {
 	}
 }
 
+// TestObjectFits holds the compiled programs to what the Go side takes for granted.
+func TestObjectFits(t *testing.T) {
+	spec, err := bpf.LoadGowait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := spec.Maps[bpf.GowaitMapLostWaits].MaxEntries; n != uint32(bpf.GowaitEdgeEDGES)*lostBuckets {
+		t.Errorf("lost_waits has %d entries", n)
+	}
+	for i, c := range counterNames {
+		if c.name == "" && i != int(bpf.GowaitCounterC_LEFT) {
+			t.Errorf("counter %d has no name", i)
+		}
+	}
+	for _, p := range spec.Programs {
+		if p.License != "Dual BSD/GPL" {
+			t.Errorf("%s has the licence %q", p.Name, p.License)
+		}
+	}
+}
+
 // stack makes locations of functions, leaf first; "a<b" is a inlined into b.
 func stack(locations ...[]string) []*profile.Location {
 	var out []*profile.Location
@@ -135,7 +156,7 @@ func TestCaptureOfSnapshot(t *testing.T) {
 		return waitSum{bpf.GowaitWaitKey{Addr: sema, Bucket: bucket, Edge: edge}, v}
 	}
 	s := &snapshot{
-		start: 1000, stop: 11000, settled: true,
+		start: 1000, stop: 11000, settled: true, hasRuns: true,
 		waits: []waitSum{
 			wait(6, bpf.GowaitEdgeEDGE_NONE, bpf.GowaitWaitSum{Count: 2, Delay: 200, Max: 120, Runqueue: 30}),
 			wait(9, bpf.GowaitEdgeEDGE_START, bpf.GowaitWaitSum{Count: 1, Delay: 600, Max: 600}),

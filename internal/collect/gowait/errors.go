@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
+
+	"contend/internal/collect/target"
 )
 
 var (
@@ -23,6 +25,11 @@ type TargetError struct {
 }
 
 func (e *TargetError) Error() string { return "goroutine waits: " + e.Why }
+
+// refused reports an error for which another way of attaching may help.
+func refused(err error) bool {
+	return err != nil && !errors.Is(err, ErrPrivilege) && !errors.Is(err, ErrKernel) && !errors.Is(err, target.ErrExited)
+}
 
 // explain names the cause of a failure to load or attach. Libraries guess at
 // RLIMIT_MEMLOCK, which Linux has not asked for since 5.11.

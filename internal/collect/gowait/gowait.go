@@ -36,7 +36,8 @@ type Options struct {
 	Stacks     uint32 // distinct stacks, 8,192
 	Pairs      uint32 // stack × lock address pairs told apart, 4,096
 
-	perfEvents bool // attach by perf events even where uprobe_multi works
+	perfEvents bool  // attach by perf events even where uprobe_multi works
+	noRun      error // do without the probe where a waiter runs again
 }
 
 // Collector measures the waits of one process. Its methods must not be called
@@ -53,6 +54,8 @@ type Collector struct {
 	attach  string        // how: "uprobe_multi" or "perf_event"
 	stats   io.Closer     // keeps the kernel counting the programs' run time, or nil
 	trap    time.Duration // cost of one hit beside the program's, 0 if unknown
+
+	noRun error // why time on the run queue is not captured, or nil
 
 	window   window
 	snapshot *snapshot // after Stop
@@ -88,14 +91,24 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if err != nil {
 		return nil, err
 	}
+	if o.noRun != nil {
+		probes.run, probes.noRun = 0, o.noRun
+	}
 	c := &Collector{process: p, binary: b, options: o}
 	c.table, c.blind = findSemtable(p, b, layout)
-	if err := c.load(layout.GowaitGoLayout); err != nil {
+	c.attach = attachPerfEvent
+	if !o.perfEvents && haveUprobeMulti() {
+		c.attach = attachUprobeMulti
+	}
+	err = c.install(layout.GowaitGoLayout, probes)
+	if c.attach == attachUprobeMulti && refused(err) {
+		c.attach = attachPerfEvent
+		err = errors.Join(c.Close(), c.install(layout.GowaitGoLayout, probes))
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := c.attachAll(probes); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
+	c.noRun = probes.noRun
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
 	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
 		c.stats = stats
@@ -103,6 +116,14 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	// Likewise for the cost of a trap.
 	c.trap, _ = c.trapCost()
 	return c, nil
+}
+
+// install loads the programs and attaches them.
+func (c *Collector) install(layout bpf.GowaitGoLayout, p probes) error {
+	if err := c.load(layout); err != nil {
+		return err
+	}
+	return c.attachAll(p)
 }
 
 func (c *Collector) load(layout bpf.GowaitGoLayout) error {
@@ -137,9 +158,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 			return fmt.Errorf("setting %s: %w", name, err)
 		}
 	}
-	c.attach = attachUprobeMulti
-	if c.options.perfEvents || !haveUprobeMulti() {
-		c.attach = attachPerfEvent
+	if c.attach == attachPerfEvent {
 		for _, prog := range spec.Programs {
 			prog.AttachType = ebpf.AttachNone
 		}
@@ -198,7 +217,7 @@ func (c *Collector) Stop() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	snap.settled = settled
+	snap.settled, snap.hasRuns = settled, c.noRun == nil
 	c.noteBlind(snap.readStanding(c.table, w.standing))
 	c.snapshot = snap
 	return stop, nil

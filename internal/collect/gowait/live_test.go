@@ -3,6 +3,7 @@ package gowait
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -179,6 +180,8 @@ func TestKinds(t *testing.T) {
 			map[string]int64{"sync.RWMutex.RLock": 4}},
 		{"writer 1 1 5ms", "main.writer.func1", "wlock", "main.writer", "runlock", recording.ClassLock,
 			map[string]int64{"sync.RWMutex.Lock": 1, "sync.Mutex.Lock": 1}},
+		{"file", "main.file.func1", "write", "", "", recording.ClassLock,
+			map[string]int64{"semacquire": 1}},
 		{"group 4 1 5ms", "main.group.func1", "wait", "main.group", "done", recording.ClassJoin,
 			map[string]int64{"sync.WaitGroup.Wait": 4}},
 	} {
@@ -187,7 +190,7 @@ func TestKinds(t *testing.T) {
 			wantNoLoss(t, rec)
 			reasons := map[string]int64{}
 			addrs := map[int64]bool{}
-			woken := false
+			woken := test.wakerFunc == ""
 			for _, s := range rec.Profiles[recording.Waits].Sample {
 				reasons[label(s, recording.LabelWait)] += s.Value[0]
 				if label(s, recording.LabelClass) != test.class {
@@ -196,7 +199,7 @@ func TestKinds(t *testing.T) {
 				if !hasFrame(t, s, test.function, test.mark) {
 					t.Errorf("no frame %s at @%s in %v", test.function, test.mark, frames(s))
 				}
-				if label(s, recording.LabelWaker) == site(t, test.wakerFunc, test.wakerMark) {
+				if !woken && label(s, recording.LabelWaker) == site(t, test.wakerFunc, test.wakerMark) {
 					woken = true
 				}
 				for _, a := range s.NumLabel[recording.LabelLockAddr] {
@@ -233,6 +236,30 @@ func TestRunQueue(t *testing.T) {
 	}
 }
 
+func TestWithoutRunQueue(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{noRun: errors.New("left out")})
+	if _, err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l := r.do(t, convoyCommand)
+	if _, err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := c.Capture()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNoLoss(t, rec)
+	checkConvoy(t, rec, l)
+	if got := sum(rec.Profiles[recording.Waits], all); got.runqueue != 0 {
+		t.Errorf("%+v has time on the run queue", got)
+	}
+	if !slices.ContainsFunc(rec.Warnings, func(w string) bool { return strings.HasSuffix(w, "left out") }) {
+		t.Errorf("warnings: %v", rec.Warnings)
+	}
+}
+
 func TestDeepStack(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{})
@@ -264,6 +291,18 @@ func TestWideFrames(t *testing.T) {
 	}
 	if f := frames(s[0]); n != 7 || !strings.HasPrefix(f[len(f)-1], "main.lockUnder.func1:") {
 		t.Errorf("stack %v, want main.wide seven times under main.lockUnder.func1", f)
+	}
+}
+
+func TestExitedTarget(t *testing.T) {
+	r := startTarget(t)
+	r.attach(t, Options{}) // or skip
+	fmt.Fprintln(r.stdin, "exit")
+	if _, err := r.cmd.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(r.Process, r.binary, Options{}); !errors.Is(err, target.ErrExited) {
+		t.Errorf("Open gave %v, want %v", err, target.ErrExited)
 	}
 }
 

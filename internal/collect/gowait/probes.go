@@ -30,7 +30,10 @@ const (
 // probes are the file offsets of the instructions to probe. None is a return
 // probe: goroutine stacks move, and a replaced return address crashes them.
 type probes struct {
-	queue, dequeue, ready, run uint64
+	queue, dequeue, ready uint64
+
+	run   uint64 // 0 if not found
+	noRun error  // then why
 }
 
 func findProbes(b *symbolize.Binary) (probes, error) {
@@ -47,11 +50,24 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 	find(&p.queue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcQueue) })
 	find(&p.dequeue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcDequeue) })
 	find(&p.ready, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcReady) })
-	find(&p.run, func() (symbolize.ProbePoint, error) { return b.JumpAfterCall(funcAcquire, funcPark) })
+	run, noRun := findRun(b)
+	p.run, p.noRun = run.Offset, noRun
 	if errors.Is(err, symbolize.ErrNoFunc) {
 		return p, &TargetError{"the program never blocks on a lock: " + err.Error()}
 	}
 	return p, err
+}
+
+// findRun finds where a waiter runs again in semacquire1. Profile-guided builds may
+// have gopark inlined there, with its call of mcall.
+func findRun(b *symbolize.Binary) (symbolize.ProbePoint, error) {
+	point, err := b.JumpAfterCall(funcAcquire, funcPark)
+	if err != nil {
+		if inner, e := b.JumpAfterCall(funcAcquire, "runtime.mcall"); e == nil {
+			return inner, nil
+		}
+	}
+	return point, err
 }
 
 // haveUprobeMulti reports whether uprobe_multi can be kept to one process:
@@ -80,6 +96,9 @@ func (c *Collector) attachAll(p probes) error {
 		{c.objects.GowaitDequeue, funcDequeue, p.dequeue},
 		{c.objects.GowaitQueue, funcQueue, p.queue},
 	} {
+		if probe.offset == 0 {
+			continue
+		}
 		l, err := c.attachOne(exe, probe.prog, probe.offset)
 		if err != nil {
 			if !c.process.Alive() {

@@ -25,7 +25,8 @@ type snapshot struct {
 
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
-	settled bool
+	settled bool     // no program was under way any more
+	hasRuns bool     // the time on the run queue was captured
 }
 
 type waitSum struct {

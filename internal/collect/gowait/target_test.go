@@ -96,6 +96,7 @@ func startTargetIn(t testing.TB, attr *syscall.SysProcAttr, flags ...string) *ru
 	t.Helper()
 	cmd := exec.Command(buildTarget(t, flags...))
 	cmd.SysProcAttr = attr
+	cmd.Env = append(os.Environ(), "GOGC=off") // the collector waits for semaphores, too
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

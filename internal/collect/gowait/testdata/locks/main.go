@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -60,6 +61,8 @@ func main() {
 			led = lockUnder(hold, func(mu *sync.Mutex) { deep(mu, k) })
 		case "wide":
 			led = lockUnder(hold, func(mu *sync.Mutex) { wide(mu, k) })
+		case "file":
+			led = file()
 		case "runqueue":
 			led = runqueue(rounds, hold)
 		case "group":
@@ -303,6 +306,33 @@ func writer(hold time.Duration) ledger {
 	<-done
 	<-done
 	return ledger{Waits: 2}
+}
+
+// file lets one goroutine wait to write to a pipe that another is writing to.
+func file() ledger {
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	done := make(chan struct{})
+	write := func() {
+		w.Write(make([]byte, 1<<20)) // @write
+		done <- struct{}{}
+	}
+	go write()
+	await := func(state string) {
+		stacks := make([]byte, 1<<20)
+		until(func() bool { return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(state)) })
+	}
+	await("[IO wait")
+	go write()
+	await("[semacquire")
+	io.CopyN(io.Discard, r, 2<<20)
+	<-done
+	<-done
+	r.Close()
+	w.Close()
+	return ledger{Waits: 1}
 }
 
 // group lets k goroutines wait for a WaitGroup.
