@@ -6,13 +6,14 @@
  *
  *   sched_switch   a thread leaves the CPU: when, why, and with which stacks;
  *                  the thread that comes on: its interval is over
+ *   task_newtask   a thread is made
  *   sched_waking   a sleeping thread is woken: from here on it waits for a CPU
  *   iter/task      at attach: threads already off the CPU; at the window's end:
  *                  those still off it
  *
  * What is known of a thread lives in its task storage and moves with it from
  * CPU to CPU. All is aggregated here; nothing crosses to user space per event.
- * Both tracepoints run with interrupts off, so one CPU runs one of them at a time.
+ * The two of the scheduler run with interrupts off, so one CPU runs one of them at a time.
  */
 #include "stack.h"
 #include "target.h"
@@ -24,7 +25,8 @@
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 
 #define TASK_RUNNING 0
-#define TASK_DEAD 0x80 /* include/linux/sched.h: the thread never comes back */
+#define PF_EXITING 0x4 /* include/linux/sched.h: it has no user stack any more, and soon no pid */
+#define CLONE_THREAD 0x10000
 #define NR_SCHED_YIELD 24
 
 /* The fields used, found by BTF in the running kernel. */
@@ -58,6 +60,7 @@ struct thread_struct {
 
 struct task_struct {
 	unsigned int __state;
+	unsigned int flags;
 	int on_cpu;
 	int pid;
 	struct signal_struct *signal;
@@ -147,10 +150,16 @@ struct off_sum {
 	__u64 max;
 };
 
+enum thread_life {
+	THREAD_NEW = 1,     /* it has not been on the CPU yet */
+	THREAD_EXITING = 2, /* it runs user code no more; what it still does is not counted */
+};
+
 struct thread {
 	__u64 off;    /* when it left the CPU; 0: it is on it */
 	__u64 waking; /* when it was last woken; 0: not since it last ran */
 	__u64 reported; /* the window_stop at which it was reported as still off */
+	__u64 life;     /* enum thread_life */
 	struct off_key key;
 };
 
@@ -171,6 +180,7 @@ enum off_counter {
 	OC_LOCKED,
 	OC_UNSEEN_WAKES,
 	OC_UNSEEN_STARTS,
+	OC_UNSEEN_ENDS,
 	OC_NO_STORAGE,
 	OC_FAILED_WALKS,
 	OC_FAILED_KERNEL_WALKS,
@@ -362,20 +372,15 @@ static __always_inline __u32 task_state(struct task_struct *t)
 
 /* leave records that current, a thread of the target, leaves the CPU. */
 static __always_inline void leave(struct off_counters *c, void *ctx, struct task_struct *prev,
-				  int preempt, __u64 now)
+				  struct thread *t, int preempt, __u64 now)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	__u32 state = task_state(prev);
-	struct thread *t;
 	__u64 g;
 
-	if (state & TASK_DEAD)
-		return;
-	t = bpf_task_storage_get(&threads, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t) {
-		tally(c, OC_NO_STORAGE);
-		return;
-	}
+	/* The kernel does not hand every event to its tracepoints: that wait is lost. */
+	if (t->off && in_window(now))
+		tally(c, OC_UNSEEN_ENDS);
 	__builtin_memset(&t->key, 0, sizeof(t->key));
 	if ((long)regs->orig_ax >= 0)
 		t->key.flags = OFF_SYSCALL;
@@ -490,13 +495,16 @@ static __always_inline void add_interval(struct off_counters *c, struct off_key 
 static __always_inline void come(struct off_counters *c, struct thread *t, __u64 now)
 {
 	__u64 begin = t->off, waking = t->waking, start = window_start, stop = window_stop;
+	__u64 life = t->life;
 
 	t->waking = 0;
 	t->off = 0;
+	if (life == THREAD_NEW)
+		t->life = 0;
 	if (!start || now < start)
 		return;
 	if (!begin) {
-		if (now < stop)
+		if (now < stop && !life)
 			tally(c, OC_UNSEEN_STARTS);
 		return;
 	}
@@ -527,10 +535,18 @@ int offcpu_switch(__u64 *ctx)
 
 	if (!c)
 		return 0;
-	if (is_target()) {
+	t = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (t ? t->life != THREAD_EXITING : is_target()) {
 		if (in_window(now))
 			tally(c, OC_SWITCHES);
-		leave(c, ctx, prev, preempt, now);
+		if (!t)
+			t = bpf_task_storage_get(&threads, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t)
+			tally(c, OC_NO_STORAGE);
+		else if (prev->flags & PF_EXITING)
+			t->life = THREAD_EXITING;
+		else
+			leave(c, ctx, prev, t, preempt, now);
 	}
 	t = bpf_task_storage_get(&threads, next, 0, 0);
 	if (t)
@@ -550,6 +566,27 @@ int offcpu_waking(__u64 *ctx)
 	t->waking = bpf_ktime_get_ns();
 	if (in_window(t->waking))
 		tally(c, OC_WAKES);
+	return 0;
+}
+
+/*
+ * A thread gets its storage when it is made: on its first switch it could be
+ * woken elsewhere before the switch has given it one.
+ */
+SEC("tp_btf/task_newtask")
+int offcpu_newtask(__u64 *ctx)
+{
+	struct task_struct *p = (struct task_struct *)ctx[0];
+	struct off_counters *c = counters();
+	struct thread *t;
+
+	if (!c || !(ctx[1] & CLONE_THREAD) || !is_target())
+		return 0;
+	t = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t)
+		t->life = THREAD_NEW;
+	else
+		tally(c, OC_NO_STORAGE);
 	return 0;
 }
 
@@ -605,7 +642,7 @@ int offcpu_threads(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	if (seeding) {
-		if (!t->off && !task->on_cpu && !(task_state(task) & TASK_DEAD))
+		if (!t->off && !t->life && !task->on_cpu && !(task->flags & PF_EXITING))
 			seed(c, ctx, task, regs, t);
 	} else if (window_stop != NO_STOP && !task->on_cpu && t->off && t->off < window_stop) {
 		w.open = report_once(t, window_stop);

@@ -21,21 +21,22 @@ const (
 	OffcpuOffCounterOC_LOCKED              OffcpuOffCounter = 2
 	OffcpuOffCounterOC_UNSEEN_WAKES        OffcpuOffCounter = 3
 	OffcpuOffCounterOC_UNSEEN_STARTS       OffcpuOffCounter = 4
-	OffcpuOffCounterOC_NO_STORAGE          OffcpuOffCounter = 5
-	OffcpuOffCounterOC_FAILED_WALKS        OffcpuOffCounter = 6
-	OffcpuOffCounterOC_FAILED_KERNEL_WALKS OffcpuOffCounter = 7
-	OffcpuOffCounterOC_TRUNCATED_STACKS    OffcpuOffCounter = 8
-	OffcpuOffCounterOC_BROKEN_STACKS       OffcpuOffCounter = 9
-	OffcpuOffCounterOC_LOST_STACKS         OffcpuOffCounter = 10
-	OffcpuOffCounterOC_BUSY_SCRATCHES      OffcpuOffCounter = 11
-	OffcpuOffCounterOC_LOST_SUMS           OffcpuOffCounter = 12
-	OffcpuOffCounterOC_LAYOUT_MISMATCHES   OffcpuOffCounter = 13
-	OffcpuOffCounterOC_COUNTERS            OffcpuOffCounter = 14
+	OffcpuOffCounterOC_UNSEEN_ENDS         OffcpuOffCounter = 5
+	OffcpuOffCounterOC_NO_STORAGE          OffcpuOffCounter = 6
+	OffcpuOffCounterOC_FAILED_WALKS        OffcpuOffCounter = 7
+	OffcpuOffCounterOC_FAILED_KERNEL_WALKS OffcpuOffCounter = 8
+	OffcpuOffCounterOC_TRUNCATED_STACKS    OffcpuOffCounter = 9
+	OffcpuOffCounterOC_BROKEN_STACKS       OffcpuOffCounter = 10
+	OffcpuOffCounterOC_LOST_STACKS         OffcpuOffCounter = 11
+	OffcpuOffCounterOC_BUSY_SCRATCHES      OffcpuOffCounter = 12
+	OffcpuOffCounterOC_LOST_SUMS           OffcpuOffCounter = 13
+	OffcpuOffCounterOC_LAYOUT_MISMATCHES   OffcpuOffCounter = 14
+	OffcpuOffCounterOC_COUNTERS            OffcpuOffCounter = 15
 )
 
 type OffcpuOffCounters struct {
 	_ structs.HostLayout
-	N [14]uint64
+	N [15]uint64
 }
 
 type OffcpuOffEdge uint32
@@ -117,6 +118,7 @@ type OffcpuThread struct {
 	Off      uint64
 	Waking   uint64
 	Reported uint64
+	Life     uint64
 	Key      OffcpuOffKey
 }
 
@@ -143,6 +145,7 @@ const (
 	OffcpuMapScratches      = "scratches"
 	OffcpuMapStacks         = "stacks"
 	OffcpuMapThreads        = "threads"
+	OffcpuProgOffcpuNewtask = "offcpu_newtask"
 	OffcpuProgOffcpuSwitch  = "offcpu_switch"
 	OffcpuProgOffcpuThreads = "offcpu_threads"
 	OffcpuProgOffcpuWaking  = "offcpu_waking"
@@ -205,6 +208,7 @@ type OffcpuSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffcpuProgramSpecs struct {
+	OffcpuNewtask *ebpf.ProgramSpec `ebpf:"offcpu_newtask"`
 	OffcpuSwitch  *ebpf.ProgramSpec `ebpf:"offcpu_switch"`
 	OffcpuThreads *ebpf.ProgramSpec `ebpf:"offcpu_threads"`
 	OffcpuWaking  *ebpf.ProgramSpec `ebpf:"offcpu_waking"`
@@ -307,6 +311,7 @@ type OffcpuVariables struct {
 //
 // It can be passed to LoadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffcpuPrograms struct {
+	OffcpuNewtask *ebpf.Program `ebpf:"offcpu_newtask"`
 	OffcpuSwitch  *ebpf.Program `ebpf:"offcpu_switch"`
 	OffcpuThreads *ebpf.Program `ebpf:"offcpu_threads"`
 	OffcpuWaking  *ebpf.Program `ebpf:"offcpu_waking"`
@@ -314,6 +319,7 @@ type OffcpuPrograms struct {
 
 func (p *OffcpuPrograms) Close() error {
 	return _OffcpuClose(
+		p.OffcpuNewtask,
 		p.OffcpuSwitch,
 		p.OffcpuThreads,
 		p.OffcpuWaking,

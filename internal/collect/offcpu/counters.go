@@ -17,6 +17,7 @@ var counterNames = [bpf.OffcpuOffCounterOC_COUNTERS]string{
 	bpf.OffcpuOffCounterOC_LOCKED:              "locked_goroutines",
 	bpf.OffcpuOffCounterOC_UNSEEN_WAKES:        "unseen_wakes",
 	bpf.OffcpuOffCounterOC_UNSEEN_STARTS:       "unseen_starts",
+	bpf.OffcpuOffCounterOC_UNSEEN_ENDS:         "unseen_ends",
 	bpf.OffcpuOffCounterOC_NO_STORAGE:          "no_storage",
 	bpf.OffcpuOffCounterOC_FAILED_WALKS:        "failed_walks",
 	bpf.OffcpuOffCounterOC_FAILED_KERNEL_WALKS: "failed_kernel_walks",
@@ -40,7 +41,7 @@ const (
 // lostNames are the counters that mean missing data: whole intervals, or parts
 // of them. (Truncated stacks keep their time.)
 var lostNames = []string{
-	"unseen_wakes", "unseen_starts", "no_storage", "failed_walks", "failed_kernel_walks", "broken_stacks",
+	"unseen_wakes", "unseen_starts", "unseen_ends", "no_storage", "failed_walks", "failed_kernel_walks", "broken_stacks",
 	"lost_stacks", "busy_scratches", "lost_sums", "layout_mismatches", counterUnread, counterMissed,
 }
 
@@ -66,9 +67,13 @@ type cost struct {
 	time   time.Duration
 }
 
+func (c *Collector) programs() []*ebpf.Program {
+	return []*ebpf.Program{c.objs.OffcpuNewtask, c.objs.OffcpuWaking, c.objs.OffcpuSwitch}
+}
+
 func (c *Collector) readCost() cost {
 	out := cost{known: c.stats != nil}
-	for _, prog := range []*ebpf.Program{c.objs.OffcpuSwitch, c.objs.OffcpuWaking} {
+	for _, prog := range c.programs() {
 		s, err := prog.Stats()
 		if err != nil {
 			return cost{}

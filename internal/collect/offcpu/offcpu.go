@@ -145,9 +145,9 @@ func (c *Collector) configure(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// attach puts sched_waking in place first, so that no sleep is seen without its end.
+// attach puts sched_switch in place last, so that no sleep is seen without its end.
 func (c *Collector) attach() error {
-	for _, prog := range []*ebpf.Program{c.objs.OffcpuWaking, c.objs.OffcpuSwitch} {
+	for _, prog := range c.programs() {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return err

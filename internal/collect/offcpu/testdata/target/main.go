@@ -184,9 +184,11 @@ func spin() Truth {
 	if err != nil {
 		log.Fatal(err)
 	}
-	slices, delay := runDelay(int(stat.Fd()))
+	before := pread(int(stat.Fd()))
 	burn()
-	slicesNow, delayNow := runDelay(int(stat.Fd()))
+	after := pread(int(stat.Fd()))
+	slices, delay := runDelay(before)
+	slicesNow, delayNow := runDelay(after)
 	return Truth{slicesNow - slices, delayNow - delay}
 }
 
@@ -204,16 +206,20 @@ func burn() {
 	sink = n
 }
 
-// runDelay is the kernel's own count of this thread's time slices and its time
-// on run queues. (Wall less CPU time would contain what the hypervisor stole.)
-func runDelay(fd int) (slices int, delay time.Duration) {
+func pread(fd int) string {
 	var b [128]byte
 	n, err := syscall.Pread(fd, b[:], 0)
 	if err != nil {
 		log.Fatal(err)
 	}
+	return string(b[:n])
+}
+
+// runDelay is the kernel's own count of a thread's time slices and its time on
+// run queues. (Wall less CPU time would contain what the hypervisor stole.)
+func runDelay(schedstat string) (slices int, delay time.Duration) {
 	var used int64
-	if _, err := fmt.Sscan(string(b[:n]), &used, &delay, &slices); err != nil {
+	if _, err := fmt.Sscan(schedstat, &used, &delay, &slices); err != nil {
 		log.Fatal(err)
 	}
 	return slices, delay
