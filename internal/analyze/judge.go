@@ -165,7 +165,7 @@ func verdictOf(r *Row, s rowStats) string {
 		return Regressed
 	case *r.PAdjusted <= alpha && *r.Ratio <= 1-leastTold:
 		return Improved
-	case s.known90 && s.high90 <= 1+sameBand:
+	case s.known90 && s.low90 >= 1-sameBand && s.high90 <= 1+sameBand:
 		return Unchanged
 	}
 	return Inconclusive
