@@ -34,6 +34,10 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	doc.tables = tables
 	doc.verdicts = diffVerdicts(d)
 	doc.facts = diffFacts(d)
+	doc.idle = noAverages
+	if !anyState(d.Baseline.Goroutines) && !anyState(d.Candidate.Goroutines) {
+		return doc, nil
+	}
 	doc.states = states([]analyze.Goroutines{d.Baseline.Goroutines, d.Candidate.Goroutines}, []string{"baseline", "candidate"}, stateMarks(d))
 	doc.idle = idleLine(average(d.Baseline.Goroutines.Idle)+" → "+average(d.Candidate.Goroutines.Idle), d.Candidate.Rules)
 	return doc, nil
@@ -45,6 +49,9 @@ func diffLength(d *analyze.Diff) string {
 		return fmt.Sprintf("%s × %s", plural(d.Pairs, "pair"), window(float64(d.Baseline.Totals.WallNS)/float64(max(d.Baseline.Runs, 1))))
 	}
 	a, b := runsOf(d.Baseline), runsOf(d.Candidate)
+	if a == b && d.Baseline.Totals.WallNS <= 0 {
+		return a
+	}
 	if a == b {
 		return a + " each"
 	}

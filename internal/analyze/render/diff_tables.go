@@ -41,7 +41,7 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		if limit >= 0 && total > limit {
 			continue
 		}
-		row := row{cells: diffLockCells(r)}
+		row := row{cells: diffLockCells(d, r)}
 		if len(t.rows) == 0 || (decided(r) && spelled < detailedRows) {
 			row.details = diffLockDetails(r, was[r.Name], is[r.Name])
 			spelled++
@@ -58,7 +58,7 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	return t
 }
 
-func diffLockCells(r *analyze.Row) []cell {
+func diffLockCells(d *analyze.Diff, r *analyze.Row) []cell {
 	verdict := figure(verdictText(r), verdictSort(r))
 	switch r.Verdict {
 	case analyze.Regressed, analyze.New:
@@ -68,7 +68,7 @@ func diffLockCells(r *analyze.Row) []cell {
 	}
 	return []cell{
 		named(short(r.Name)),
-		figure(average(&r.Baseline.WaitingAvg)+" → "+average(&r.Candidate.WaitingAvg), r.Candidate.WaitingAvg),
+		waitingChange(d, r),
 		figure(durations(r.Baseline.Value, r.Candidate.Value), r.Candidate.Value),
 		shares(r.Baseline.HeldUpShare, r.Candidate.HeldUpShare),
 		verdict,
@@ -167,7 +167,7 @@ func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 	change.mark = mark(d, r)
 	return []cell{
 		name,
-		figure(average(&r.Baseline.WaitingAvg)+" → "+average(&r.Candidate.WaitingAvg), r.Candidate.WaitingAvg),
+		waitingChange(d, r),
 		figure(durations(r.Baseline.Value, r.Candidate.Value), r.Candidate.Value),
 		figure(difference(r.Change), r.Change),
 		figure(count(float64(r.Baseline.Contentions))+" → "+count(float64(r.Candidate.Contentions)), float64(r.Candidate.Contentions)),

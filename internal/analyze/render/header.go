@@ -76,6 +76,9 @@ func lostCount(lost []int64) string {
 // runsOf says how much was observed: "10 runs × 3.00 s".
 func runsOf(r *analyze.Report) string {
 	runs := max(r.Runs, 1)
+	if r.Totals.WallNS <= 0 {
+		return "length unknown"
+	}
 	each := window(float64(r.Totals.WallNS) / float64(runs))
 	if runs == 1 {
 		return each
@@ -156,6 +159,36 @@ func averageOrUnknown(v *float64) string {
 		return "?"
 	}
 	return average(v)
+}
+
+// noAverages is printed where the length of the window is unknown.
+const noAverages = "goroutines, on average: " + notCaptured
+
+// anyState reports whether there is a state to show.
+func anyState(g analyze.Goroutines) bool {
+	for _, v := range []*float64{g.Running, g.WaitingCPU, g.Lock, g.BackPressure, g.Handoff, g.Runtime, g.Idle} {
+		if v != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting is the goroutines waiting on average, which takes a known window.
+func waiting(avg float64, r *analyze.Report) *float64 {
+	if r == nil || r.Totals.WallNS <= 0 {
+		return nil
+	}
+	return &avg
+}
+
+// waitingChange is the same of both sides.
+func waitingChange(d *analyze.Diff, r *analyze.Row) cell {
+	a, b := waiting(r.Baseline.WaitingAvg, d.Baseline), waiting(r.Candidate.WaitingAvg, d.Candidate)
+	if a == nil && b == nil {
+		return figure(notCaptured, -1)
+	}
+	return figure(average(a)+" → "+average(b), r.Candidate.WaitingAvg)
 }
 
 // idleLine says how much waiting was set aside as idle, and whether that hid a

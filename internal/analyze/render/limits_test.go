@@ -186,6 +186,9 @@ func TestThinMergesWithCount(t *testing.T) {
 func TestEmptySides(t *testing.T) {
 	empty := &analyze.Report{Schema: 1, Title: "empty", Runs: 1, Profile: "waits", Mode: "locks", Totals: analyze.Totals{WallNS: 10e9},
 		Flames: []analyze.Flame{{Name: "waiters", Title: "waits", Unit: "ns", Sides: 1, Root: &analyze.Node{Name: "all"}}}}
+	if got := reportVerdict(&analyze.Report{Locks: []analyze.Lock{{Name: "mu", DelayNS: 1e9, Share: 1}}}); strings.Contains(got.text, "average") {
+		t.Errorf("an average without a window: %q", got.text)
+	}
 	d := &analyze.Diff{Schema: 1, Baseline: empty, Candidate: fixtureReport("full", 1), Per: "second", Verdict: analyze.Differ, Headline: "these recordings differ",
 		Rows:   []analyze.Row{{By: "lock", Name: "main.mu", Candidate: analyze.Value{Value: 5e3, WaitingAvg: 1}, Change: 5e3, Verdict: analyze.New}},
 		Flames: []analyze.Flame{{Name: "waiters", Title: "waits", Unit: "ns/s", Sides: 2, Root: &analyze.Node{Name: "all", Values: [2]float64{0, 5}, Children: []*analyze.Node{{Name: "main.f", Values: [2]float64{0, 5}}}}}}}

@@ -25,8 +25,8 @@ func writeMarkdown(w io.Writer, d *document) error {
 	}
 	if d.states != nil {
 		m.table(d.states)
-		m.printf("\n%s\n", markdownText(d.idle))
 	}
+	m.printf("\n%s\n", markdownText(d.idle))
 	for i := range d.tables {
 		m.table(&d.tables[i])
 	}

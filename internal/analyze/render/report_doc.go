@@ -31,8 +31,11 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	d.tables = tables
 	d.verdicts = []verdict{reportVerdict(r)}
 	d.facts = reportFacts(r)
-	d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
-	d.idle = idleLine(average(r.Goroutines.Idle), r.Rules)
+	d.idle = noAverages
+	if anyState(r.Goroutines) {
+		d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
+		d.idle = idleLine(average(r.Goroutines.Idle), r.Rules)
+	}
 	return d, nil
 }
 
@@ -42,8 +45,11 @@ func reportVerdict(r *analyze.Report) verdict {
 		return verdict{word: "no contention", text: fmt.Sprintf("no lock contention seen in %s%s", runsOf(r), modeNote(r))}
 	}
 	l := &r.Locks[0]
-	return verdict{word: "leads", name: short(l.Name), text: fmt.Sprintf("%s goroutines waiting on average, %s of the blocked time (%s)",
-		average(&l.WaitingAvg), percent(l.Share), duration(float64(l.DelayNS)))}
+	s := fmt.Sprintf("%s of the blocked time (%s)", percent(l.Share), duration(float64(l.DelayNS)))
+	if w := waiting(l.WaitingAvg, r); w != nil {
+		s = average(w) + " goroutines waiting on average, " + s
+	}
+	return verdict{word: "leads", name: short(l.Name), text: s}
 }
 
 // modeNote reminds what the capture could not have seen.
@@ -117,15 +123,15 @@ func lockTable(r *analyze.Report, limit int) table {
 		l := &r.Locks[i]
 		row := row{cells: []cell{
 			named(short(l.Name)),
-			figure(average(&l.WaitingAvg), l.WaitingAvg),
+			figure(average(waiting(l.WaitingAvg, r)), l.WaitingAvg),
 			figure(duration(float64(l.DelayNS)), float64(l.DelayNS)),
 			optionalDuration(l.DelayPerOpNS),
 			optionalShare(l.HeldUpShare),
 			figure(count(float64(l.Contentions)), float64(l.Contentions)),
 			figure(duration(l.MeanNS), l.MeanNS),
 			// A bucket's lower bound: the true percentile lies within a factor of two above.
-			figure("≥"+duration(float64(l.P99NS)), float64(l.P99NS)),
-			figure(duration(float64(l.MaxNS)), float64(l.MaxNS)),
+			lengthCell("≥", l.P99NS),
+			lengthCell("", l.MaxNS),
 		}}
 		if i < detailedRows {
 			row.details = lockDetails(l, nil)
@@ -147,6 +153,14 @@ func lockTable(r *analyze.Report, limit int) table {
 
 // detailedRows is how many locks of a report get their waiters and holders spelled out.
 const detailedRows = 3
+
+// lengthCell is a wait's length; a profile of sums alone has none.
+func lengthCell(prefix string, ns int64) cell {
+	if ns <= 0 {
+		return figure(notCaptured, -1)
+	}
+	return figure(prefix+duration(float64(ns)), float64(ns))
+}
 
 func orWord(s, otherwise string) string {
 	if s == "" {

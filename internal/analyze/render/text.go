@@ -40,10 +40,12 @@ func writeText(w io.Writer, d *document, o Options) error {
 	t.width = max(t.width, leastWidth)
 	t.wrapped(d.header)
 	t.answer(d)
+	t.WriteByte('\n')
 	if d.states != nil {
-		t.WriteByte('\n')
 		t.states(d.states)
 		t.line("  " + d.idle)
+	} else {
+		t.line(d.idle)
 	}
 	for i := range d.tables {
 		t.WriteByte('\n')
