@@ -1,6 +1,8 @@
 # contend: build, test and measure. Building needs Go alone; the rest installs what it needs.
 
 BIN := bin/contend
+# The hand-over experiment's flags; EXPERIMENT='--quick -o DIR' for a smoke.
+EXPERIMENT ?= -o reports/handover --force
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
@@ -41,7 +43,7 @@ bench: ## run the benchmarks, six times each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 6 ./internal/...
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
-	$(BIN) experiment handover -o reports/handover --force
+	$(BIN) experiment handover $(EXPERIMENT)
 
 clean: ## remove what was built
 	rm -rf bin

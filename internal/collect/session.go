@@ -223,9 +223,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
 	}
-	if of := max(m.Target.CPUNS, 0); of > 0 {
-		m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(of)
-	}
+	// An idle target's own CPU time would make any cost look like a catastrophe;
+	// one core is the least that it is held against.
+	m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS))
 	return nil
 }
 

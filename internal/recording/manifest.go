@@ -148,7 +148,7 @@ type Overhead struct {
 	ProbeHits int64 `json:"probe_hits"`
 	BPFRunNS  int64 `json:"bpf_run_ns"`
 	TrapNS    int64 `json:"trap_ns,omitempty"` // estimated: hits × calibrated cost of one trap
-	// Share is (BPFRunNS + TrapNS) ÷ the target's CPU time, or ÷ wall time where that is unknown.
+	// Share is (BPFRunNS + TrapNS) ÷ the target's CPU time, or ÷ one core's where that is more.
 	Share float64 `json:"share"`
 }
 
