@@ -30,6 +30,7 @@ const targetSource = "testdata/locks"
 type ledger struct {
 	Waits   int64 `json:"waits"`
 	DelayNS int64 `json:"delay_ns"`
+	SpanNS  int64 `json:"span_ns"`
 	ReadyNS int64 `json:"ready_ns"`
 	Ops     int64 `json:"ops"`
 	Errors  int64 `json:"errors"`

@@ -20,6 +20,7 @@ import (
 type ledger struct {
 	Waits   int64 `json:"waits"`
 	DelayNS int64 `json:"delay_ns"`
+	SpanNS  int64 `json:"span_ns"`  // of each round, from its first wait's start to its last one's end
 	ReadyNS int64 `json:"ready_ns"` // see runqueue
 	Ops     int64 `json:"ops"`
 	Errors  int64 `json:"errors"`
@@ -117,12 +118,13 @@ func convoy(k, rounds int, hold time.Duration) ledger {
 		until(func() bool { return waiters(mu) == k })
 		time.Sleep(hold)
 		end := release(mu)
-		var last int64
+		first, last := end, end
 		for range k {
-			at := <-released
-			led.DelayNS += at - <-began
-			last = max(last, at)
+			from, at := <-began, <-released
+			led.DelayNS += at - from
+			first, last = min(first, from), max(last, at)
 		}
+		led.SpanNS += last - first
 		led.DelayNS += end - last // the first waiter was freed by the holder, nobody by the last
 		led.Waits += int64(k)
 	}
