@@ -22,10 +22,10 @@ struct go_layout {
 	__u32 sudog_prev;
 	__u32 sudog_elem;
 	__u32 sudog_waitlink;
-	__u32 g_stack_hi;
-	__u32 g_sched_sp;
-	__u32 g_sched_pc;
-	__u32 g_sched_bp;
+	__u32 stack_hi; /* of g, as the next ones */
+	__u32 sched_sp;
+	__u32 sched_pc;
+	__u32 sched_bp;
 };
 
 const volatile struct go_layout layout;
@@ -45,7 +45,7 @@ struct wait_key {
 	__u64 waker;
 	__u64 addr;
 	__u32 bucket; /* floor(log2(delay in ns)) */
-	__u32 edge;
+	enum edge edge;
 };
 
 struct wait_sum {
@@ -98,6 +98,7 @@ enum counter {
 	C_CONDS,
 	C_REQUEUES,
 	C_EDGE_WAKES,
+	C_EARLY_WAKES,
 	C_UNMATCHED_WAKES,
 	C_LOST_STARTS,
 	C_LOST_CLOCKS,
@@ -120,10 +121,8 @@ struct counters {
 	__u64 n[COUNTERS];
 };
 
-/* Named so that bpf2go finds the enums among the types of the object. */
+/* So that bpf2go finds the enum among the types of the object. */
 const enum counter *counter_type __attribute__((unused));
-const enum edge *edge_type __attribute__((unused));
-const enum stack_flags *stack_flags_type __attribute__((unused));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -411,7 +410,7 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	gr->key.waker = 0;
 	gr->key.bucket = 0;
 	gr->key.edge = EDGE_NONE;
-	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.g_stack_hi, c));
+	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
 }
 
 static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr)
@@ -423,8 +422,8 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		if (!l->waiters)
 			return; /* another address of this root has waiters, this has none */
 		l->waiters--;
+		count(c, C_DEQUEUES);
 	}
-	count(c, C_DEQUEUES);
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_CLOCKS);
@@ -437,8 +436,8 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 /* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
 static __always_inline __u64 parked_stack_id(struct counters *c, __u64 g)
 {
-	return stack_id(c, read_word(g + layout.g_sched_pc, c), read_word(g + layout.g_sched_sp, c),
-			read_word(g + layout.g_sched_bp, c), read_word(g + layout.g_stack_hi, c));
+	return stack_id(c, read_word(g + layout.sched_pc, c), read_word(g + layout.sched_sp, c),
+			read_word(g + layout.sched_bp, c), read_word(g + layout.stack_hi, c));
 }
 
 static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u64 sudog,
@@ -470,11 +469,11 @@ static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u
 	if (waiter && waiter->queued) {
 		delay = end > waiter->queued ? end - waiter->queued : 0;
 	} else {
-		/* It queued before the window; without the waker's clock it may have been dequeued then, too. */
-		if (!addr) {
-			count(c, C_UNMATCHED_WAKES);
+		if (!addr) { /* dequeued before the window */
+			count(c, C_EARLY_WAKES);
 			return;
 		}
+		/* It queued before the window, or it would be known. */
 		waiter = goroutine(wg);
 		if (!waiter) {
 			count(c, C_UNMATCHED_WAKES);
@@ -486,7 +485,7 @@ static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u
 		waiter->key.waiter = parked_stack_id(c, wg);
 		delay = end - window_start;
 	}
-	waiter->key.waker = stack_id(c, 0, sp, bp, read_word(g + layout.g_stack_hi, c));
+	waiter->key.waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
 	waiter->key.bucket = log2_floor(delay);
 	v = wait_sum(c, &waiter->key);
 	if (v) {

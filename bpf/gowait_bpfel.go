@@ -25,27 +25,28 @@ const (
 	GowaitCounterC_CONDS             GowaitCounter = 6
 	GowaitCounterC_REQUEUES          GowaitCounter = 7
 	GowaitCounterC_EDGE_WAKES        GowaitCounter = 8
-	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 9
-	GowaitCounterC_LOST_STARTS       GowaitCounter = 10
-	GowaitCounterC_LOST_CLOCKS       GowaitCounter = 11
-	GowaitCounterC_LOST_LOCKS        GowaitCounter = 12
-	GowaitCounterC_OVERWRITTEN       GowaitCounter = 13
-	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 14
-	GowaitCounterC_FAILED_READS      GowaitCounter = 15
-	GowaitCounterC_FAILED_WALKS      GowaitCounter = 16
-	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 17
-	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 18
-	GowaitCounterC_LOST_STACKS       GowaitCounter = 19
-	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 20
-	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 21
-	GowaitCounterC_LOST_WAITS        GowaitCounter = 22
-	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 23
-	GowaitCounterCOUNTERS            GowaitCounter = 24
+	GowaitCounterC_EARLY_WAKES       GowaitCounter = 9
+	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 10
+	GowaitCounterC_LOST_STARTS       GowaitCounter = 11
+	GowaitCounterC_LOST_CLOCKS       GowaitCounter = 12
+	GowaitCounterC_LOST_LOCKS        GowaitCounter = 13
+	GowaitCounterC_OVERWRITTEN       GowaitCounter = 14
+	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 15
+	GowaitCounterC_FAILED_READS      GowaitCounter = 16
+	GowaitCounterC_FAILED_WALKS      GowaitCounter = 17
+	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 18
+	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 19
+	GowaitCounterC_LOST_STACKS       GowaitCounter = 20
+	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 21
+	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 22
+	GowaitCounterC_LOST_WAITS        GowaitCounter = 23
+	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 24
+	GowaitCounterCOUNTERS            GowaitCounter = 25
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [24]uint64
+	N [25]uint64
 }
 
 type GowaitEdge uint32
@@ -63,10 +64,10 @@ type GowaitGoLayout struct {
 	SudogPrev     uint32
 	SudogElem     uint32
 	SudogWaitlink uint32
-	G_stackHi     uint32
-	G_schedSp     uint32
-	G_schedPc     uint32
-	G_schedBp     uint32
+	StackHi       uint32
+	SchedSp       uint32
+	SchedPc       uint32
+	SchedBp       uint32
 }
 
 type GowaitGoroutine struct {
@@ -96,13 +97,14 @@ type GowaitPair struct {
 type GowaitStack struct {
 	_     structs.HostLayout
 	N     uint32
-	Flags uint32
+	Flags GowaitStackFlags
 	Pcs   [64]uint64
 }
 
 type GowaitStackFlags uint32
 
 const (
+	GowaitStackFlagsSTACK_WHOLE     GowaitStackFlags = 0
 	GowaitStackFlagsSTACK_TRUNCATED GowaitStackFlags = 1
 	GowaitStackFlagsSTACK_BROKEN    GowaitStackFlags = 2
 )
@@ -122,7 +124,7 @@ type GowaitWaitKey struct {
 	Waker  uint64
 	Addr   uint64
 	Bucket uint32
-	Edge   uint32
+	Edge   GowaitEdge
 }
 
 type GowaitWaitSum struct {
@@ -150,9 +152,7 @@ const (
 	GowaitProgGowaitReady   = "gowait_ready"
 	GowaitProgGowaitRun     = "gowait_run"
 	GowaitVarCounterType    = "counter_type"
-	GowaitVarEdgeType       = "edge_type"
 	GowaitVarLayout         = "layout"
-	GowaitVarStackFlagsType = "stack_flags_type"
 	GowaitVarTargetNsDev    = "target_ns_dev"
 	GowaitVarTargetNsIno    = "target_ns_ino"
 	GowaitVarTargetTgid     = "target_tgid"
@@ -226,15 +226,13 @@ type GowaitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
-	CounterType    *ebpf.VariableSpec `ebpf:"counter_type"`
-	EdgeType       *ebpf.VariableSpec `ebpf:"edge_type"`
-	Layout         *ebpf.VariableSpec `ebpf:"layout"`
-	StackFlagsType *ebpf.VariableSpec `ebpf:"stack_flags_type"`
-	TargetNsDev    *ebpf.VariableSpec `ebpf:"target_ns_dev"`
-	TargetNsIno    *ebpf.VariableSpec `ebpf:"target_ns_ino"`
-	TargetTgid     *ebpf.VariableSpec `ebpf:"target_tgid"`
-	WindowStart    *ebpf.VariableSpec `ebpf:"window_start"`
-	WindowStop     *ebpf.VariableSpec `ebpf:"window_stop"`
+	CounterType *ebpf.VariableSpec `ebpf:"counter_type"`
+	Layout      *ebpf.VariableSpec `ebpf:"layout"`
+	TargetNsDev *ebpf.VariableSpec `ebpf:"target_ns_dev"`
+	TargetNsIno *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetTgid  *ebpf.VariableSpec `ebpf:"target_tgid"`
+	WindowStart *ebpf.VariableSpec `ebpf:"window_start"`
+	WindowStop  *ebpf.VariableSpec `ebpf:"window_stop"`
 }
 
 // GowaitObjects contains all objects after they have been loaded into the kernel.
@@ -284,15 +282,13 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
-	CounterType    *ebpf.Variable `ebpf:"counter_type"`
-	EdgeType       *ebpf.Variable `ebpf:"edge_type"`
-	Layout         *ebpf.Variable `ebpf:"layout"`
-	StackFlagsType *ebpf.Variable `ebpf:"stack_flags_type"`
-	TargetNsDev    *ebpf.Variable `ebpf:"target_ns_dev"`
-	TargetNsIno    *ebpf.Variable `ebpf:"target_ns_ino"`
-	TargetTgid     *ebpf.Variable `ebpf:"target_tgid"`
-	WindowStart    *ebpf.Variable `ebpf:"window_start"`
-	WindowStop     *ebpf.Variable `ebpf:"window_stop"`
+	CounterType *ebpf.Variable `ebpf:"counter_type"`
+	Layout      *ebpf.Variable `ebpf:"layout"`
+	TargetNsDev *ebpf.Variable `ebpf:"target_ns_dev"`
+	TargetNsIno *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetTgid  *ebpf.Variable `ebpf:"target_tgid"`
+	WindowStart *ebpf.Variable `ebpf:"window_start"`
+	WindowStop  *ebpf.Variable `ebpf:"window_stop"`
 }
 
 // GowaitPrograms contains all programs after they have been loaded into the kernel.

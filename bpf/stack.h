@@ -31,13 +31,14 @@
 #define STACK_SCRATCHES 4
 
 enum stack_flags {
+	STACK_WHOLE = 0,
 	STACK_TRUNCATED = 1, /* deeper than STACK_DEPTH or STACK_COPIES */
 	STACK_BROKEN = 2,    /* the chain left readable memory: frames are missing */
 };
 
 struct stack {
 	__u32 n;
-	__u32 flags; /* enum stack_flags */
+	enum stack_flags flags;
 	__u64 pcs[STACK_DEPTH]; /* innermost first */
 };
 

@@ -19,6 +19,10 @@ type Frame struct {
 	wrapper bool
 }
 
+// maxInlined bounds the chain of inlined calls at one address, which a corrupt
+// tree could make a cycle. Chains of a few dozen exist.
+const maxInlined = 1000
+
 // Frames returns the calls at an ELF virtual address inside an instruction (for
 // a return address, the address − 1), innermost first. Wrappers that the
 // compiler generated are left out, as runtime.Callers does; so the result is
@@ -36,9 +40,7 @@ func (b *Binary) allFrames(addr uint64) []Frame {
 	entry := b.module.text + uint64(f.entryOff())
 	var frames []Frame
 	tree := b.inlineTree(f)
-	// parentPc always lies before the calls inlined from it in the chain of
-	// parents; a chain as long as the function has bytes is a cycle.
-	for range f.endOff() - f.entryOff() {
+	for range maxInlined {
 		call, ok := tree.at(off)
 		if !ok {
 			break

@@ -22,7 +22,7 @@ type image struct {
 
 func newImage(r io.ReaderAt, f *elf.File) (*image, error) {
 	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || f.Data != elf.ELFDATA2LSB {
-		return nil, fmt.Errorf("a %v %v binary; only linux/amd64 is supported", f.Class, f.Machine)
+		return nil, fmt.Errorf("a %d-bit %v binary; only linux/amd64 is supported", 32*int(f.Class), f.Machine)
 	}
 	m := &image{r: r}
 	for _, p := range f.Progs {

@@ -75,7 +75,8 @@ func (in *Interner) Stack(pcs []uint64, leafIsReturn bool) []*profile.Location {
 	stack := make([]*profile.Location, 0, len(pcs))
 	callee := ""
 	for i, pc := range pcs {
-		if i > 0 || leafIsReturn {
+		// sigpanic is entered as if the faulting instruction had called it.
+		if (i > 0 || leafIsReturn) && callee != "runtime.sigpanic" {
 			pc--
 		}
 		loc := in.at(pc, callee)

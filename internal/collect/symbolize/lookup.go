@@ -24,14 +24,14 @@ type Func struct {
 //
 // It searches linearly: about a millisecond for a hundred thousand functions.
 func (b *Binary) Func(name string) (Func, error) {
-	off, ok := b.nameOffset(name)
-	if !ok {
+	offs := b.nameOffsets(name)
+	if len(offs) == 0 {
 		return Func{}, fmt.Errorf("%s: %w in this binary", name, ErrNoFunc)
 	}
 	var found []Func
 	for i := range b.table.nfunc {
 		f := b.table.record(i)
-		if f.nameOff() == off && f.funcID() != b.layout.wrapper {
+		if slices.Contains(offs, f.nameOff()) && f.funcID() != b.layout.wrapper {
 			found = append(found, Func{
 				Name:  name,
 				Entry: b.module.text + uint64(f.entryOff()),
@@ -48,18 +48,24 @@ func (b *Binary) Func(name string) (Func, error) {
 	return Func{}, fmt.Errorf("%s: %d functions have this name, at %#x and %#x", name, len(found), found[0].Entry, found[1].Entry)
 }
 
-// nameOffset finds a whole name in the table of names, where each is stored
-// once.
-func (b *Binary) nameOffset(name string) (uint32, bool) {
-	names := b.table.funcname
-	want := "\x00" + name + "\x00"
-	if i := bytes.Index(names, []byte(want)); name != "" && i >= 0 {
-		return uint32(i + 1), true
+// nameOffsets finds a whole name in the table of names. The linker stores one for
+// each symbol, so a body's and its wrapper's are two.
+func (b *Binary) nameOffsets(name string) []uint32 {
+	if name == "" {
+		return nil
 	}
-	if name != "" && bytes.HasPrefix(names, []byte(want[1:])) {
-		return 0, true
+	var offs []uint32
+	names, want := b.table.funcname, []byte(name+"\x00")
+	for at := 0; ; at += len(want) {
+		i := bytes.Index(names[at:], want)
+		if i < 0 {
+			return offs
+		}
+		at += i
+		if at == 0 || names[at-1] == 0 {
+			offs = append(offs, uint32(at))
+		}
 	}
-	return 0, false
 }
 
 // InlinedIn returns, for each of the names that was inlined somewhere, the
@@ -69,7 +75,7 @@ func (b *Binary) nameOffset(name string) (uint32, bool) {
 func (b *Binary) InlinedIn(names ...string) map[string][]string {
 	wanted := make(map[uint32]string, len(names))
 	for _, name := range names {
-		if off, ok := b.nameOffset(name); ok {
+		for _, off := range b.nameOffsets(name) {
 			wanted[off] = name
 		}
 	}

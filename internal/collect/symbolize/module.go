@@ -89,8 +89,7 @@ func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64) (modu
 		text        = 22
 		etext       = 23
 	)
-	names := words[funcnametab] - pclntabAddr
-	if names < headerSize || words[funcnameLen] > uint64(len(t.funcname)) {
+	if words[funcnametab] != pclntabAddr+t.nameStart || words[funcnameLen] > uint64(len(t.funcname)) {
 		return module{}, fmt.Errorf("its function names (%#x, %d bytes) are not the pclntab's", words[funcnametab], words[funcnameLen])
 	}
 	if words[ftabLen] != uint64(t.nfunc)+1 {

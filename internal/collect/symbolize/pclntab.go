@@ -31,6 +31,8 @@ type pclntab struct {
 	data  []byte // all of it
 	nfunc int
 
+	nameStart uint64 // offset of funcname in data
+
 	funcname []byte // NUL-terminated names
 	cutab    []byte // uint32 offsets into filetab, by compilation unit
 	filetab  []byte // NUL-terminated file names
@@ -59,7 +61,7 @@ func parsePclntab(data []byte) (*pclntab, error) {
 	starts[len(names)] = uint64(len(data))
 	part := func(i int) []byte { return data[starts[i]:starts[i+1]:starts[i+1]] }
 	t := &pclntab{
-		data:     data,
+		data: data, nameStart: starts[0],
 		funcname: part(0), cutab: part(1), filetab: part(2), pctab: part(3), functab: part(4),
 	}
 	if nfunc == 0 || nfunc > uint64(len(t.functab))/8 || nfunc*8+4 > uint64(len(t.functab)) {

@@ -114,6 +114,9 @@ func decode(code []byte, off int) (x86asm.Inst, error) {
 		return x86asm.Inst{}, fmt.Errorf("the code ends at +%#x", off)
 	}
 	inst, err := x86asm.Decode(code[off:], 64)
+	if err == nil && inst.Op == 0 { // only prefixes are left
+		err = x86asm.ErrTruncated
+	}
 	if err != nil {
 		return inst, fmt.Errorf("undecodable instruction at +%#x: %w", off, err)
 	}

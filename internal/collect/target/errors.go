@@ -15,7 +15,7 @@ var (
 	ErrExited = errors.New("the process has exited")
 	// ErrPermission reports a process of another user, or one shielded from
 	// tracing.
-	ErrPermission = errors.New("permission denied: run as root, or as the same user with CAP_SYS_PTRACE")
+	ErrPermission = errors.New("permission denied: run as root, or with CAP_SYS_PTRACE for another user's process")
 )
 
 // NotGoError reports a process that runs no Go program contend can read.

@@ -138,8 +138,8 @@ func (p *Process) readExecutable() error {
 	if err != nil {
 		return &NotGoError{p.PID, fmt.Sprintf("%s is no ELF file: %v", link, err)}
 	}
-	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
-		return &UnsupportedError{p.PID, fmt.Sprintf("%s is a %v %v binary; only linux/amd64 is supported", link, f.Class, f.Machine)}
+	if err := checkMachine(p.PID, f.FileHeader, link); err != nil {
+		return err
 	}
 	info, err := buildinfo.Read(file)
 	if err != nil {
@@ -148,6 +148,14 @@ func (p *Process) readExecutable() error {
 	p.GoVersion, p.Module, p.ModuleVersion = info.GoVersion, info.Main.Path, info.Main.Version
 	p.BuildID = symbolize.ReadBuildID(f)
 	return p.readBias(f, file, link)
+}
+
+func checkMachine(pid int, h elf.FileHeader, path string) error {
+	if h.Machine == elf.EM_X86_64 && h.Class == elf.ELFCLASS64 {
+		return nil
+	}
+	return &UnsupportedError{pid, fmt.Sprintf("%s is a %d-bit %v binary; only linux/amd64 is supported",
+		path, 32*int(h.Class), h.Machine)}
 }
 
 func (p *Process) readBias(f *elf.File, file *os.File, link string) error {
