@@ -303,6 +303,19 @@ func TestEndOfCommandsStopsAWindowEarly(t *testing.T) {
 	gone(t, children)
 }
 
+func TestStopBeforeItIsWarm(t *testing.T) {
+	o := small()
+	o.WarmupMessages = 1 << 40
+	b := startBroker(t, o)
+	b.commands.Close()
+	if final := b.want(workload.EventFinal); !final.Result.Verify.OK {
+		t.Errorf("final %+v", final.Result.Verify)
+	}
+	if err := b.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, b.stderr.String())
+	}
+}
+
 func TestEndsCleanly(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(b *brokerProcess, children map[string]int)
