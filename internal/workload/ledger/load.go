@@ -181,25 +181,21 @@ func (l *load) await(commands <-chan workload.Command, done func() bool) (stoppe
 func (l *load) window(cmd workload.Command, commands <-chan workload.Command, lines *workload.Conversation) (stopped bool, err error) {
 	takeAll(l.endToEnd)
 	takeAll(l.publish)
-	begin, acked := monotonicNow(), l.acked()
+	begin, flying, acked := monotonicNow(), l.flying(), l.acked()
 	if err := lines.Send(workload.Event{Event: workload.EventBegin, MonoNS: begin}); err != nil {
 		return false, err
 	}
-	flying := newTimeMean(begin)
-	now := begin
 	stopped, err = l.await(commands, func() bool {
-		now = monotonicNow()
-		flying.add(now, float64(l.inFlight()))
-		return l.acked()-acked >= l.options.window() && now-begin >= cmd.MinNS
+		return l.acked()-acked >= l.options.window() && monotonicNow()-begin >= cmd.MinNS
 	})
 	if err != nil {
 		return false, err
 	}
-	now = monotonicNow()
+	end, flown := monotonicNow(), l.flying()-flying
 	endToEnd, publish := takeAll(l.endToEnd), takeAll(l.publish)
 	r := &recording.WorkloadResult{
-		ElapsedNS: now - begin,
-		InFlight:  flying.mean(),
+		ElapsedNS: end - begin,
+		InFlight:  float64(flown) / float64(end-begin),
 		Latency: map[string]recording.Latency{
 			"publish":    summarize(publish),
 			"end_to_end": summarize(endToEnd),
@@ -207,7 +203,7 @@ func (l *load) window(cmd workload.Command, commands <-chan workload.Command, li
 		Verify: l.verify(false),
 	}
 	r.Added, r.Operations = r.Latency["publish"].Count, r.Latency["end_to_end"].Count
-	return stopped, lines.Send(workload.Event{Event: workload.EventEnd, MonoNS: now, Result: r})
+	return stopped, lines.Send(workload.Event{Event: workload.EventEnd, MonoNS: end, Result: r})
 }
 
 // drain stops the producers, waits for what was sent to arrive and has the
@@ -283,11 +279,13 @@ func (l *load) received() (n int64) {
 	return n
 }
 
-func (l *load) inFlight() (n int64) {
+// flying is the time all messages were in flight so far, in message-nanoseconds.
+func (l *load) flying() (area int64) {
+	now := l.now()
 	for _, p := range l.producers {
-		n += int64(p.inFlight())
+		area += p.meter.read(now)
 	}
-	return n
+	return area
 }
 
 // monotonicNow reads CLOCK_MONOTONIC, which all processes of a host share.
@@ -299,25 +297,26 @@ func monotonicNow() int64 {
 	return ts.Nano()
 }
 
-// A timeMean averages a quantity over time; each value holds until the next.
-type timeMean struct {
-	start, last int64
-	value, area float64
+// A flightMeter integrates a number in flight over time, exactly.
+type flightMeter struct {
+	mu   sync.Mutex
+	n    int64
+	area int64 // message-nanoseconds until last
+	last int64
 }
 
-func newTimeMean(start int64) *timeMean { return &timeMean{start: start, last: start} }
-
-func (m *timeMean) add(now int64, value float64) {
-	if m.last == m.start {
-		m.value = value // nothing is known of the time before the first
-	}
-	m.area += m.value * float64(now-m.last)
-	m.last, m.value = now, value
+// add changes the number in flight by delta at a time.
+func (m *flightMeter) add(now, delta int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.area += m.n * (now - m.last)
+	m.last = now
+	m.n += delta
 }
 
-func (m *timeMean) mean() float64 {
-	if m.last == m.start {
-		return m.value
-	}
-	return m.area / float64(m.last-m.start)
+// read returns the integral until now.
+func (m *flightMeter) read(now int64) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.area + m.n*(now-m.last)
 }

@@ -31,6 +31,7 @@ type producer struct {
 	interval float64 // paced: ns from one to the next; 0 is unpaced
 	paced    int64   // paced: when due was reckoned
 
+	meter flightMeter
 	sent  atomic.Int64
 	acked atomic.Int64
 }
@@ -138,6 +139,7 @@ func (p *producer) send(n int) error {
 	if p.interval > 0 {
 		p.due -= float64(n)
 	}
+	p.meter.add(now, int64(n))
 	p.sent.Store(seq) // before the write: a message is in flight from its stamp on
 	if _, err := p.conn.Write(p.buf); err != nil {
 		return fmt.Errorf("producer %d: publishing: %w", p.id, err)
@@ -178,6 +180,7 @@ func (p *producer) receive() error {
 			p.recorder.record(now - m.published)
 			acked++
 		}
+		p.meter.add(now, -int64(r.count))
 		p.acked.Store(acked)
 		return nil
 	})

@@ -225,6 +225,29 @@ func isZombie(pid int) bool {
 	return bytes.HasPrefix(data[bytes.LastIndexByte(data, ')')+1:], []byte(" Z"))
 }
 
+// checkApart checks that a child has a process group of its own, so that a
+// terminal's Ctrl-C is the broker's to handle, and does not hold the
+// conversation open.
+func checkApart(t *testing.T, role string, pid int, commands *os.File) {
+	t.Helper()
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("the %s process %d is in group %d (%v)", role, pid, group, err)
+	}
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", commands.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if len(links) == 0 {
+		t.Fatalf("no descriptors of the %s process to look at", role)
+	}
+	for _, link := range links {
+		if to, _ := os.Readlink(link); to == pipe {
+			t.Errorf("the %s process holds the commands' pipe", role)
+		}
+	}
+}
+
 func TestSeveralWindowsInOneProcess(t *testing.T) {
 	o := small()
 	b := startBroker(t, o)
@@ -233,6 +256,9 @@ func TestSeveralWindowsInOneProcess(t *testing.T) {
 		t.Errorf("pid %d to observe, the broker is %d", warm.PID, b.cmd.Process.Pid)
 	}
 	children := b.children()
+	for role, pid := range children {
+		checkApart(t, role, pid, b.commands)
+	}
 	var last int64
 	for range 3 {
 		b.command(workload.CommandWindow)
@@ -275,6 +301,19 @@ func TestEndOfCommandsStopsAWindowEarly(t *testing.T) {
 		t.Errorf("%v: %s", err, b.stderr.String())
 	}
 	gone(t, children)
+}
+
+func TestStopBeforeItIsWarm(t *testing.T) {
+	o := small()
+	o.WarmupMessages = 1 << 40
+	b := startBroker(t, o)
+	b.commands.Close()
+	if final := b.want(workload.EventFinal); !final.Result.Verify.OK {
+		t.Errorf("final %+v", final.Result.Verify)
+	}
+	if err := b.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, b.stderr.String())
+	}
 }
 
 func TestEndsCleanly(t *testing.T) {

@@ -46,17 +46,15 @@ func TestJudgeWindow(t *testing.T) {
 	}
 }
 
-func TestTimeMeanWeighsByTime(t *testing.T) {
-	m := newTimeMean(100)
-	m.add(110, 5) // holds from the start
-	m.add(140, 20)
-	m.add(150, 0)
-	// 5 for 40, 20 for 10
-	if got, want := m.mean(), (5*40+20*10)/50.0; got != want {
-		t.Errorf("mean %g, want %g", got, want)
-	}
-	if got := newTimeMean(7).mean(); got != 0 {
-		t.Errorf("mean of nothing is %g", got)
+func TestFlightMeterIntegrates(t *testing.T) {
+	var m flightMeter
+	m.add(100, 5)
+	m.add(140, 15)
+	m.add(150, -20)
+	m.add(170, 1)
+	// 5 for 40, 20 for 10, none for 20, 1 for 30
+	if got, want := m.read(200), int64(5*40+20*10+1*30); got != want {
+		t.Errorf("area %d, want %d", got, want)
 	}
 }
 
@@ -85,6 +83,14 @@ func TestSummarizeMergesRecorders(t *testing.T) {
 	near("max", got.Max, 100*time.Millisecond)
 	if got := summarize(takeAll([]*recorder{a, b})); got.Count != 0 || got.Mean != 0 || got.Max != 0 {
 		t.Errorf("the next window holds %+v", got)
+	}
+	a.mu.Lock()
+	a.record(int64(time.Second))
+	a.mu.Unlock()
+	got = summarize(takeAll([]*recorder{a, b}))
+	near("p50 of one", got.P50, time.Second)
+	if got.Count != 1 || got.Mean != float64(time.Second) {
+		t.Errorf("the window after that holds %+v", got)
 	}
 }
 
