@@ -162,9 +162,14 @@ func TestOffCPU(t *testing.T) {
 		t.Errorf("%+v, locks %+v", r.Goroutines, r.Locks)
 	}
 	// The kernel's own waits, of threads that do not idle, are drawn as such.
+	b.add("anon_pipe_read vfs_read syscall.Syscall internal/poll.(*FD).Read os.(*File).Read main.read", labels{"state": "blocked", "class": "syscall"}, 1, 3e9, 0)
 	b.add("ep_poll syscall.Syscall main.poll", labels{"state": "blocked", "class": "syscall"}, 1, 1e9, 0)
 	leaves := map[string]string{}
-	eachNode(mustReport(t, Options{}, bare(recording.OffCPU, b)).Flames[0].Root, func(n *Node) { leaves[n.Name] = n.Kind })
+	more := mustReport(t, Options{}, bare(recording.OffCPU, b))
+	if *more.Totals.IdleNS != 9e9 {
+		t.Errorf("a read of an empty pipe is idle: %d", *more.Totals.IdleNS)
+	}
+	eachNode(more.Flames[0].Root, func(n *Node) { leaves[n.Name] = n.Kind })
 	if leaves["ep_poll"] != KindKernel || leaves["main.poll"] != KindApp {
 		t.Errorf("%v", leaves)
 	}
