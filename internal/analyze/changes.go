@@ -102,7 +102,7 @@ func (x *comparison) latencies(b, c []unit, result func(*runData) *recording.Wor
 }
 
 // change compares a quantity of replicates: by the pairs' log ratios where
-// there are pairs, else by the ratio of means, which has no interval.
+// there are enough, else by the ratio of means, which has no interval.
 func (x *comparison) change(name, unitName string, b, c []unit, of func(unit) float64) *Change {
 	values := func(us []unit) []float64 {
 		v := make([]float64, len(us))
@@ -117,7 +117,7 @@ func (x *comparison) change(name, unitName string, b, c []unit, of func(unit) fl
 	}
 	ch := &Change{Name: name, Unit: unitName, Baseline: meanOf(vb), Candidate: meanOf(vc), N: min(len(vb), len(vc))}
 	ch.Ratio = ratioOf(ch.Baseline, ch.Candidate)
-	if len(x.pairs) == 0 {
+	if len(x.pairs) < minPairs {
 		return ch
 	}
 	d := make([]float64, len(vb))

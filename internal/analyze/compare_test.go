@@ -124,6 +124,9 @@ func TestDiffersWithoutReplicates(t *testing.T) {
 	if few.Verdict != Differ || lockRow(t, few, "hot").Low != nil {
 		t.Errorf("five pairs: %s", few.Verdict)
 	}
+	if r := lockRow(t, few, "hot"); *r.Ratio != r.Candidate.Value/r.Baseline.Value {
+		t.Errorf("without statistics the ratio is that of the sums: %+v", r)
+	}
 	for i := range cand.Runs {
 		cand.Runs[i].Manifest.Target = cand.Runs[0].Manifest.Target
 	}

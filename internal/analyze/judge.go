@@ -14,14 +14,15 @@ const (
 
 // rowStats are a row's statistics over pairs.
 type rowStats struct {
-	pairs     int
-	low90     float64 // 90 % interval of the ratio
-	high90    float64
-	known90   bool
-	sd        float64 // of ln ratio
-	base      int     // pairs in which the baseline is above zero
-	cand      int
-	estimated bool // Ratio is from the pairs
+	pairs   int
+	low90   float64 // 90 % interval of the ratio
+	high90  float64
+	known90 bool
+	sd      float64 // of ln ratio
+	base    int     // pairs in which the baseline is above zero
+	cand    int
+	// differences: some pair has a zero, so that differences were tested.
+	differences bool
 }
 
 // stats fills in a row's change, ratio, interval and p.
@@ -39,7 +40,7 @@ func (x *comparison) stats(q *quantity, r *Row) rowStats {
 		}
 	}
 	switch {
-	case s.pairs == 0 || s.base == 0 && s.cand == 0:
+	case s.pairs < minPairs || s.base == 0 && s.cand == 0: // the sums' ratio stays
 	case s.base == s.pairs && s.cand == s.pairs:
 		x.logStats(b, c, r, &s)
 	default:
@@ -55,7 +56,7 @@ func (x *comparison) logStats(b, c []float64, r *Row, s *rowStats) {
 		d[i] = math.Log(c[i]) - math.Log(b[i])
 	}
 	w := walsh(d)
-	r.Ratio, s.estimated = new(math.Exp(hodgesLehmann(w))), true
+	r.Ratio = new(math.Exp(hodgesLehmann(w)))
 	if low, high, ok := walshInterval(w, len(d), 0.95); ok {
 		r.Low, r.High = new(math.Exp(low)), new(math.Exp(high))
 	}
@@ -80,17 +81,17 @@ func (x *comparison) differenceStats(b, c []float64, r *Row, s *rowStats) {
 	}
 	relative := func(diff float64) *float64 { return new(max(1+diff/mean, 0)) }
 	w := walsh(d)
-	r.Ratio, s.estimated = relative(hodgesLehmann(w)), true
+	r.Ratio = relative(hodgesLehmann(w))
 	if low, high, ok := walshInterval(w, len(d), 0.95); ok {
 		r.Low, r.High = relative(low), relative(high)
 	}
 	for _, p := range []*float64{r.Ratio, r.Low, r.High} {
 		if p != nil && math.IsInf(*p, 0) {
-			r.Ratio, r.Low, r.High, s.estimated = nil, nil, nil, false
+			r.Ratio, r.Low, r.High = nil, nil, nil
 			break
 		}
 	}
-	r.Note = "zero in some pairs: differences were tested, relative to the baseline's mean"
+	s.differences = true
 }
 
 // judgeLock gives a lock's row its verdict. m is the number of tests it is
@@ -128,6 +129,9 @@ func (x *comparison) judgeLock(q *quantity, r *Row, s rowStats, tested bool, m i
 		return
 	}
 	r.Tested = true
+	if s.differences && r.Verdict == "" {
+		r.Note = "zero in some pairs: differences were tested, relative to the baseline's mean"
+	}
 	if r.PAdjusted == nil {
 		r.PAdjusted = r.P // named beforehand: tested alone
 	}

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -67,13 +68,23 @@ func (x *comparison) compareFacts(add func(string, ...any), b, c *sideData) {
 		{"hosts", hostOf},
 		{"Go versions", func(rd *runData) string { return target(rd).Go }},
 		{"targets", func(rd *runData) string { return target(rd).Module }},
-		{"settings of " + x.profile, func(rd *runData) string { return settings(rd.collector(x.profile)) }},
 		{"clock settings", clockOf},
 	}
 	for _, f := range facts {
 		p, q := distinct(b, f.of), distinct(c, f.of)
 		if p != "" && q != "" && p != q {
 			add("the %s differ: %s and %s", f.what, p, q)
+		}
+	}
+	for _, key := range settingKeys(x.profile, b, c) {
+		of := func(rd *runData) string {
+			if col := rd.collector(x.profile); col != nil {
+				return cmp.Or(col.Settings[key], "unset")
+			}
+			return ""
+		}
+		if p, q := distinct(b, of), distinct(c, of); p != "" && q != "" && p != q {
+			add("the settings of %s differ: %s is %s and %s", x.profile, key, p, q)
 		}
 	}
 	p, q := costOf(b), costOf(c)
@@ -109,19 +120,23 @@ func clockOf(rd *runData) string {
 	return strings.TrimSpace(s)
 }
 
-// settings are a collector's settings in one line. The endpoint's address is
-// none: two processes seldom share one.
-func settings(c *recording.Collector) string {
-	if c == nil {
-		return ""
-	}
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(c.Settings)) {
-		if k != "url" {
-			parts = append(parts, k+"="+c.Settings[k])
+// settingKeys are the names of all settings of a profile's collector, without
+// what two processes seldom share: the endpoint's address, and measurements of
+// the recorder (…_ns).
+func settingKeys(profileName string, sides ...*sideData) []string {
+	keys := map[string]bool{}
+	for _, sd := range sides {
+		for _, rd := range sd.runs {
+			if col := rd.collector(profileName); col != nil {
+				for k := range col.Settings {
+					if k != "url" && k != "mode" && !strings.HasSuffix(k, "_ns") { // the mode has its own warning
+						keys[k] = true
+					}
+				}
+			}
 		}
 	}
-	return strings.Join(parts, " ")
+	return slices.Sorted(maps.Keys(keys))
 }
 
 // distinct lists a fact's values over a side's runs, each once.

@@ -60,12 +60,12 @@ func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 		t.Errorf("like with like: %q", like.Warnings)
 	}
 	for want, change := range map[string]func(*recording.Manifest){
-		"windows differ in length: 10s and 20s": func(m *recording.Manifest) { m.Collectors[0].EndMonoNS = 20e9 },
-		"hosts differ: a and b":                 func(m *recording.Manifest) { m.Host.Before.Hostname = "b" },
-		"clock settings differ":                 func(m *recording.Manifest) { m.Host.Before.Governor = "powersave" },
-		"Go versions differ":                    func(m *recording.Manifest) { m.Target.Go = "go1.27.0" },
-		"settings of waits differ":              func(m *recording.Manifest) { m.Collectors[0].Settings["thinned"] = "yes" },
-		"the modes differ":                      func(m *recording.Manifest) { m.Collectors[0].Settings["mode"] = ModeLocks },
+		"windows differ in length: 10s and 20s":              func(m *recording.Manifest) { m.Collectors[0].EndMonoNS = 20e9 },
+		"hosts differ: a and b":                              func(m *recording.Manifest) { m.Host.Before.Hostname = "b" },
+		"clock settings differ":                              func(m *recording.Manifest) { m.Host.Before.Governor = "powersave" },
+		"Go versions differ":                                 func(m *recording.Manifest) { m.Target.Go = "go1.27.0" },
+		"settings of waits differ: thinned is unset and yes": func(m *recording.Manifest) { m.Collectors[0].Settings["thinned"] = "yes" },
+		"the modes differ":                                   func(m *recording.Manifest) { m.Collectors[0].Settings["mode"] = ModeLocks },
 		"candidate lost 7 events": func(m *recording.Manifest) {
 			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
 		},
