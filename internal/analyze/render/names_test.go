@@ -103,6 +103,14 @@ func TestCSVName(t *testing.T) {
 	}
 }
 
+func TestCapital(t *testing.T) {
+	for in, want := range map[string]string{"": "", "locks": "Locks", "äther": "Äther", "世界": "世界"} {
+		if got := capital(in); got != want {
+			t.Errorf("capital(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		in   string
