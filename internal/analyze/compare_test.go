@@ -133,6 +133,43 @@ func TestDiffersWithoutReplicates(t *testing.T) {
 	}
 }
 
+// TestWindowsOfFewProcessesAreNoReplicates: ten pairs of windows, but of two
+// processes a side.
+func TestWindowsOfFewProcessesAreNoReplicates(t *testing.T) {
+	base, cand := series(0, 10, noisy(1, nil)), series(1, 10, noisy(2, map[string]float64{"hot": 2}))
+	for _, s := range []Side{base, cand} {
+		for i := range s.Runs {
+			s.Runs[i].Manifest.Target = s.Runs[i%2].Manifest.Target
+		}
+	}
+	d := mustCompare(t, base, cand, Options{Paired: true})
+	if d.Verdict != Differ || !strings.Contains(d.Warnings[0], "several pairs observed the same process") {
+		t.Errorf("%s %q", d.Verdict, d.Warnings)
+	}
+}
+
+func TestVerdictTable(t *testing.T) {
+	for _, c := range []struct {
+		ratio, p, low90, high90 float64
+		want                    string
+	}{
+		{1.20, 0.01, 1.1, 1.3, Regressed},
+		{1.06, 0.01, 1.03, 1.09, Regressed}, // surely within ±10 %, and surely worse
+		{1.04, 0.01, 1.02, 1.06, Unchanged}, // too small to tell of
+		{0.80, 0.01, 0.7, 0.9, Improved},
+		{0.80, 0.06, 0.7, 0.95, Inconclusive},
+		{1.00, 0.90, 0.95, 1.05, Unchanged},
+		{1.00, 0.90, 0.89, 1.05, Inconclusive},
+		{1.00, 0.90, 0.95, 1.11, Inconclusive},
+		{1.04, 0.01, 1.01, 1.12, Inconclusive},
+	} {
+		r := Row{Ratio: &c.ratio, PAdjusted: &c.p}
+		if got := verdictOf(&r, rowStats{low90: c.low90, high90: c.high90, known90: true}); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
 func TestSelfDiffIsIdenticalAndZero(t *testing.T) {
 	for name, s := range map[string]Side{
 		"series":    series(0, 8, noisy(1, nil)),

@@ -106,3 +106,20 @@ func TestGateOnNewAndGone(t *testing.T) {
 		t.Errorf("%+v", d.Gate)
 	}
 }
+
+// TestGateNeedsTheInterval: an estimate beyond the threshold does not trip the
+// gate while the interval includes no change.
+func TestGateNeedsTheInterval(t *testing.T) {
+	wild := func(i int) map[string]int64 {
+		return map[string]int64{"hot": []int64{30, 11, 12, 3, 14, 12, 4, 13}[i] * 1e8}
+	}
+	flat := func(int) map[string]int64 { return map[string]int64{"hot": 1e9} }
+	d := mustCompare(t, series(0, 8, flat), series(1, 8, wild), Options{Paired: true, FailOn: []string{"lock:hot>+5%"}})
+	r := lockRow(t, d, "hot")
+	if !(*r.Ratio > 1.05 && *r.Low < 1) {
+		t.Fatalf("the case is not what it should be: %v (%v–%v)", *r.Ratio, *r.Low, *r.High)
+	}
+	if g := d.Gate[0]; g.Tripped || !g.Inconclusive || !strings.Contains(g.Reason, "includes no change") {
+		t.Errorf("%+v", g)
+	}
+}

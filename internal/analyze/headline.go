@@ -170,7 +170,7 @@ func sameRun(a, b *runData, name string) bool {
 	if a.Manifest != nil && b.Manifest != nil {
 		return sameWindow(a.Manifest, b.Manifest) && sameRows(a.rows, b.rows)
 	}
-	return a.Manifest == nil && b.Manifest == nil && a.wall == b.wall && sameRows(a.rows, b.rows)
+	return a.wall == b.wall && sameRows(a.rows, b.rows)
 }
 
 func sameWindow(a, b *recording.Manifest) bool {

@@ -78,7 +78,7 @@ func TestReportOfKnownWaits(t *testing.T) {
 	}
 	b := r.Boundaries[0]
 	if b.Boundary != "contend/internal/handover.(*Queue[...]).Put" || b.Blocker != "sync.(*Mutex).Lock" ||
-		b.Caller != "contend/internal/handover.(*SingleExecutor).Execute" || b.DelayNS != 1e9 {
+		b.Caller != "contend/internal/handover.(*SingleExecutor).Execute" || b.DelayNS != 1e9 || b.Contentions != 99 {
 		t.Errorf("boundary: %+v", b)
 	}
 	if r.Roots[0].Name != "main.produce" || r.Roots[0].Share != 1 {
@@ -135,5 +135,22 @@ func TestTwoLocksOfOneTypeAreTwoRows(t *testing.T) {
 	byInstance := mustReport(t, Options{By: ByInstance}, waitsRun(b, manifest(1, 0)))
 	if len(byInstance.Locks) != 5 {
 		t.Errorf("%d instances, want 5", len(byInstance.Locks))
+	}
+}
+
+// TestRWMutex: a writer parked on the inner mutex waits for the RWMutex, and
+// readers and writers of one address are one lock.
+func TestRWMutex(t *testing.T) {
+	b := newWaits()
+	b.add("sync.(*Mutex).lockSlow sync.(*Mutex).Lock sync.(*RWMutex).Lock main.(*t).write@1", labels{"class": "lock", "lock_addr": 8}, 1, 10, 0)
+	r := mustReport(t, Options{}, waitsRun(b, manifest(1, 0)))
+	if l := r.Locks[0]; l.Kind != "rwmutex" || r.Boundaries[0].Blocker != "sync.(*RWMutex).Lock" {
+		t.Errorf("%+v", l)
+	}
+	b.add("sync.(*RWMutex).RLock main.(*t).read@2", labels{"class": "lock", "lock_addr": 8}, 1, 10, 0)
+	b.add("internal/poll.(*fdMutex).rwlock internal/poll.(*FD).Write os.(*File).Write main.log@3", labels{"class": "lock", "lock_addr": 64}, 1, 5, 0)
+	r = mustReport(t, Options{}, waitsRun(b, manifest(1, 0)))
+	if len(r.Locks) != 2 || r.Locks[0].Name != "lock in main.(*t).read +1 site" || r.Locks[1].Name != "file lock in main.log" || r.Locks[1].Kind != "fdmutex" {
+		t.Errorf("%+v", r.Locks)
 	}
 }
