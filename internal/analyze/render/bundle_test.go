@@ -47,8 +47,13 @@ func TestBundleIsCurrent(t *testing.T) {
 			t.Errorf("licenses.txt does not mention %s", name)
 		}
 	}
-	if strings.Contains(pageFile("page.js"), "</script") {
-		t.Error("the bundle would end its own script element")
+	for _, bad := range []string{"</script", "<script", "<!--"} { // they change how HTML reads a script element
+		if strings.Contains(strings.ToLower(pageFile("page.js")), bad) {
+			t.Errorf("the bundle contains %q", bad)
+		}
+	}
+	if strings.Contains(strings.ToLower(pageFile("page.css")), "</style") {
+		t.Error("the style sheet would end its own element")
 	}
 }
 

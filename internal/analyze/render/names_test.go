@@ -85,7 +85,8 @@ func TestMarkdownName(t *testing.T) {
 		"a|b":                 "<code>a&#124;b</code>",
 		"a`b":                 "<code>a&#96;b</code>",
 		`a\`:                  "<code>a&#92;</code>",
-		"<b> & @team":         "`<b> & @team`",
+		"a & @team":           "`a & @team`",
+		"<b>":                 "<code>&#60;b&#62;</code>",
 		"`|<script>@x":        "<code>&#96;&#124;&#60;script&#62;&#64;x</code>",
 		"":                    "",
 	} {
