@@ -123,6 +123,16 @@ func TestOddProfiles(t *testing.T) {
 	}
 }
 
+// TestOneCollectorOfManyProfiles: the endpoint's collector is named after all of them.
+func TestOneCollectorOfManyProfiles(t *testing.T) {
+	r := bare(recording.Block, newBuilder("contentions/count", "delay/nanoseconds").add("sync.(*Mutex).Lock main.f", nil, 1, 1))
+	r.Manifest = manifest(1, 0)
+	r.Manifest.Collectors = []recording.Collector{{Name: "mutex,block", StartMonoNS: 1e9, EndMonoNS: 4e9}}
+	if got := mustReport(t, Options{}, r).Totals.WallNS; got != 3e9 {
+		t.Errorf("wall %d, want the collector's own window", got)
+	}
+}
+
 func TestWallClockSamplerLeavesRunningOut(t *testing.T) {
 	b := newBuilder("samples/count", "time/nanoseconds")
 	b.add("main.compute main.main", nil, 50, 500)
@@ -150,6 +160,13 @@ func TestOffCPU(t *testing.T) {
 	}
 	if *r.Goroutines.WaitingCPU != 0.005 || r.Goroutines.Lock != nil || len(r.Locks) != 0 {
 		t.Errorf("%+v, locks %+v", r.Goroutines, r.Locks)
+	}
+	// The kernel's own waits, of threads that do not idle, are drawn as such.
+	b.add("ep_poll syscall.Syscall main.poll", labels{"state": "blocked", "class": "syscall"}, 1, 1e9, 0)
+	leaves := map[string]string{}
+	eachNode(mustReport(t, Options{}, bare(recording.OffCPU, b)).Flames[0].Root, func(n *Node) { leaves[n.Name] = n.Kind })
+	if leaves["ep_poll"] != KindKernel || leaves["main.poll"] != KindApp {
+		t.Errorf("%v", leaves)
 	}
 	if r.Boundaries[0].Boundary != "main.commit" || r.Boundaries[0].Blocker != "os.(*File).Sync" {
 		t.Errorf("%+v", r.Boundaries[0])

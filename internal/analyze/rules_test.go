@@ -130,6 +130,11 @@ func TestBuiltinPresets(t *testing.T) {
 		"internal/poll.runtime_Semacquire internal/poll.(*fdMutex).rwlock internal/poll.(*FD).Write os.(*File).Write main.f": "lock blocked",
 		"internal/poll.runtime_pollWait internal/poll.(*FD).WaitWrite net.(*netFD).connect main.f":                           "io blocked",
 		"runtime.netpollblock internal/poll.runtime_pollWait main.f":                                                         "io blocked",
+		"runtime.usleep runtime.lock2 main.f":                                                                                "runtime runtime", // not an idle thread
+		"sync.(*Cond).Wait main.take main.workLoop":                                                                          "cond hand-off",   // the wait itself is not the loop
+		"sync.(*Cond).Wait contend/internal/workload/ledger.(*backlogGate).admit main.f":                                     "cond back-pressure",
+		"runtime.selectgo contend/internal/workload/ledger.(*dispatcher).run":                                                "select idle",
+		"runtime.gopark runtime.chanrecv1 contend/internal/workload/ledger.(*outbox).take contend/internal/workload/ledger.(*consumerConn).write": "channel idle",
 		"time.Sleep main.f":                      "sleep idle",
 		"runtime.gopark runtime.bgsweep":         "runtime idle",
 		"runtime.gcStart main.f":                 "runtime runtime",
