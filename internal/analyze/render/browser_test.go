@@ -373,11 +373,15 @@ func testLayout(t *testing.T, ctx context.Context, name string) {
 	eval[bool](t, ctx, unfold)
 	defer eval[bool](t, ctx, unfold)
 	defer run(t, ctx, chromedp.EmulateViewport(1280, 900))
+	defer chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
 	for _, width := range []int64{1280, 800} {
-		for _, scheme := range []string{"light", "dark"} {
+		for _, scheme := range []string{"light", "dark", "print"} {
 			run(t, ctx, chromedp.EmulateViewport(width, 900))
-			dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, dark); err != nil {
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+			if scheme == "print" {
+				media = emulation.SetEmulatedMediaParams{Media: "print"}
+			}
+			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
 				t.Fatal(err)
 			}
 			if w := eval[int64](t, ctx, `document.documentElement.scrollWidth`); w > width {

@@ -53,6 +53,61 @@ func TestEveryFormatIsWellFormed(t *testing.T) {
 	}
 }
 
+// TestForeignTextEverywhere puts a hostile string into every field that is not a
+// number, by way of JSON, and reads the outputs back.
+func TestForeignTextEverywhere(t *testing.T) {
+	const hostile = "</title></style></script><script>pwned()</script>\x00\x1b[31m|`\u202e&nbsp;\"'"
+	d := fixtureDiff()
+	e := fixtureExperiment()
+	for _, r := range []*analyze.Report{d.Baseline, d.Candidate} {
+		r.Title, r.Warnings, r.Lost = hostile, []string{hostile}, map[string]int64{hostile: 1}
+		r.Recording.Operations.Name, r.Recording.Target.Module, r.Recording.Labels = hostile, hostile, map[string]string{hostile: hostile}
+		r.Recording.Collectors[0].Settings = map[string]string{hostile: hostile}
+		r.Profile, r.Rules[0].Rule, r.Rules[0].Category = hostile, hostile, hostile
+		r.Boundaries[0].Class, r.Locks[0].HeldUpNote, r.Locks[0].Waiters[0].Site = hostile, hostile, hostile+" "+hostile+":1"
+		r.Flames[0].Title, r.Flames[0].Unit = hostile, hostile
+	}
+	d.Operation, d.Headline, d.Warnings = hostile, hostile, []string{hostile}
+	d.Flames[0].Title, d.Flames[0].Unit, d.Flames[0].Name = hostile, hostile, hostile
+	d.Gate[0].Expr, d.Gate[0].Reason, d.Latency[0].Name, d.Latency[0].Unit = hostile, hostile, hostile, hostile
+	for i := range d.Rows {
+		d.Rows[i].Note, d.Rows[i].Name = hostile, hostile
+	}
+	e.Name, e.Protocol, e.Notes, e.Runs[0].Arm, e.Runs[0].Excluded = hostile, hostile, []string{hostile}, hostile, hostile
+	e.Arms[0].Name, e.Arms[0].What, e.Arms[0].Note, e.Arms[0].Changes[0].Name = hostile, hostile, hostile, hostile
+	e.Arms[0].Figures = []Figure{{Name: hostile, Unit: hostile, Value: 1}}
+	o := Options{Experiment: e, Reproduce: []string{hostile}, Limit: 5}
+	for _, f := range Formats() {
+		var report, diff bytes.Buffer
+		if err := Report(&report, d.Baseline, f, o); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+		if err := Diff(&diff, d, f, o); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+		for _, out := range [][]byte{report.Bytes(), diff.Bytes()} {
+			if bytes.ContainsAny(out, "\x00\x1b") || bytes.ContainsRune(out, '\u202e') && f != JSON {
+				t.Errorf("%s carries a character nobody can see", f)
+			}
+			switch f {
+			case HTML:
+				if n := bytes.Count(out, []byte("<script")); n != 2 {
+					t.Errorf("the page has %d script elements", n)
+				}
+			case SVG:
+				wellFormedXML(t, out)
+			case Markdown:
+				for line := range bytes.Lines(out) {
+					// An indented block is code whatever is in it.
+					if bytes.Contains(line, []byte("<script")) && !bytes.HasPrefix(line, []byte("    ")) {
+						t.Errorf("Markdown passes markup on: %s", line)
+					}
+				}
+			}
+		}
+	}
+}
+
 func wellFormedXML(t *testing.T, out []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(out))

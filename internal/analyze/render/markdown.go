@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // writeMarkdown prints the document as GitHub-flavoured Markdown. Names are code
@@ -147,8 +148,6 @@ func (m *markdownWriter) reproduce(commands []string) {
 
 // capital is a heading's first letter.
 func capital(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	_, size := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:size]) + s[size:]
 }

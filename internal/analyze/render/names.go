@@ -114,14 +114,15 @@ func fit(s string, n int) string {
 }
 
 // markdownName writes a name as code. An ordinary name is a plain code span. One
-// with characters that end a span or a table cell becomes <code> with numeric
+// with characters that end a span or a table cell, or that a careless reader
+// might take for a tag, becomes <code> with numeric
 // entities, which Markdown never reads as markup.
 func markdownName(name string) string {
 	name = clean(name)
 	if name == "" {
 		return ""
 	}
-	if !strings.ContainsAny(name, "`|\\") && strings.TrimSpace(name) == name {
+	if !strings.ContainsAny(name, "`|\\<") && strings.TrimSpace(name) == name {
 		return "`" + name + "`"
 	}
 	return "<code>" + markdownText(name) + "</code>"

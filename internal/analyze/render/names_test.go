@@ -85,7 +85,8 @@ func TestMarkdownName(t *testing.T) {
 		"a|b":                 "<code>a&#124;b</code>",
 		"a`b":                 "<code>a&#96;b</code>",
 		`a\`:                  "<code>a&#92;</code>",
-		"<b> & @team":         "`<b> & @team`",
+		"a & @team":           "`a & @team`",
+		"<b>":                 "<code>&#60;b&#62;</code>",
 		"`|<script>@x":        "<code>&#96;&#124;&#60;script&#62;&#64;x</code>",
 		"":                    "",
 	} {
@@ -99,6 +100,14 @@ func TestCSVName(t *testing.T) {
 	for in, want := range map[string]string{"=1+1": "'=1+1", "@x": "'@x", "-a": "'-a", "+a": "'+a", "main.f": "main.f", "": "", "\t=x": `\t=x`} {
 		if got := csvName(in); got != want {
 			t.Errorf("csvName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCapital(t *testing.T) {
+	for in, want := range map[string]string{"": "", "locks": "Locks", "äther": "Äther", "世界": "世界"} {
+		if got := capital(in); got != want {
+			t.Errorf("capital(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -100,12 +100,16 @@ func unknownFormat(f Format) error {
 
 // writeDocument builds the format-independent document and prints it.
 func writeDocument(w io.Writer, f Format, o Options, build func(Options) (*document, error)) error {
-	o.full, o.few = f != Text, o.Limit
-	if o.Limit == 0 {
-		o.Limit, o.few = defaultLimit, defaultFew
-		if f == HTML {
-			o.Limit, o.few = defaultPageLimit, defaultPageLimit
-		}
+	o.full = f != Text
+	switch {
+	case o.Limit == 0 && f == HTML:
+		o.Limit = defaultPageLimit
+	case o.Limit == 0:
+		o.Limit = defaultLimit
+	}
+	o.few = o.Limit
+	if f != HTML && o.Limit > 0 && o.Limit <= defaultLimit {
+		o.few = min(o.Limit, defaultFew)
 	}
 	doc, err := build(o)
 	if err != nil {

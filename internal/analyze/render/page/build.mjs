@@ -1,7 +1,8 @@
 // Bundles the page's script and style into dist/, with the licences of what is
 // in the bundle. The result is committed: building contend needs only Go.
 import * as esbuild from "esbuild";
-import { readFileSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 const result = await esbuild.build({
@@ -38,3 +39,8 @@ for (const name of [...packages].sort()) {
   text += `${name} ${about.version} (${about.license})\n\n${licence.trim()}\n\n${"-".repeat(72)}\n\n`;
 }
 writeFileSync("dist/licenses.txt", text.trimEnd() + "\n");
+
+// What the bundle was made from, so that a test without npm sees a stale one.
+const sources = ["build.mjs", "package-lock.json", ...readdirSync("src").sort().map((f) => `src/${f}`)];
+const sums = sources.map((f) => `${createHash("sha256").update(readFileSync(f)).digest("hex")}  ${f}\n`);
+writeFileSync("dist/SHA256SUMS", sums.join(""));

@@ -149,6 +149,10 @@ export function draw(section, flame) {
   }
   keys(svg, holder, tree, chart, reset, (d) => { status.textContent = describe(d.data, flame, root).replace("\n", "   "); });
 
+  // On paper the drawing shrinks to the sheet as it is.
+  addEventListener("beforeprint", () => svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`));
+  addEventListener("afterprint", () => svg.removeAttribute("viewBox"));
+
   let width = holder.clientWidth;
   new ResizeObserver(() => {
     if (holder.clientWidth === width || holder.clientWidth === 0) return;
