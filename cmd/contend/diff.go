@@ -25,6 +25,7 @@ func newDiff() *cobra.Command {
 		Short: "Compare two recordings or series: which lock got slower, and is it real",
 		Args:  exactArgs("a baseline", "a candidate"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.limited = cmd.Flags().Changed("limit")
 			if err := o.check(); err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"contend/internal/collect"
 	"contend/internal/collect/capability"
 )
 
@@ -19,11 +18,7 @@ func newDoctor() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks := capability.Host()
 			if pid != 0 {
-				more, err := collect.Examine(pid)
-				if err != nil {
-					return err
-				}
-				checks = append(checks, more...)
+				checks = append(checks, capability.Target(pid)...)
 			}
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, c := range checks {

@@ -27,6 +27,7 @@ type viewOptions struct {
 	by      string
 	rules   string
 	limit   int
+	limited bool // --limit was given
 	strict  bool
 }
 
@@ -68,7 +69,7 @@ func join(formats []render.Format) string {
 
 // options turns the flags into what the analysis takes.
 func (o *viewOptions) options() (analyze.Options, error) {
-	a := analyze.Options{Profile: o.profile, By: o.by, Limit: o.limit, Strict: o.strict}
+	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict}
 	if o.rules == "" {
 		return a, nil
 	}
@@ -91,6 +92,7 @@ func newReport() *cobra.Command {
 		Short: "Show which locks a recording waited on",
 		Args:  exactArgs("a recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.limited = cmd.Flags().Changed("limit")
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -132,6 +134,9 @@ func runReport(o viewOptions, path string, stdout io.Writer) error {
 // render says how the tables are to be drawn. paths are the command's arguments.
 func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
 	r := textOptions(stdout, o.limit)
+	if !o.limited && o.format != string(render.Text) {
+		r.Limit = 0 // the format's own: only a terminal is short of room
+	}
 	r.By = o.by
 	if o.output != "" {
 		r.Color = false

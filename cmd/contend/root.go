@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"contend/internal/analyze"
-	"contend/internal/collect/capability"
+	"contend/internal/collect"
 	"contend/internal/experiment"
 	"contend/internal/recording"
 )
@@ -65,7 +65,7 @@ func exitCode(err error) int {
 		return exitGate
 	case errors.Is(err, errLost):
 		return exitLost
-	case capability.IsMissing(err):
+	case collect.IsMissing(err):
 		return exitMissing
 	default:
 		return exitError

@@ -87,7 +87,7 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 		}
 		// Only what this host lacks may be left out. A target that is gone or
 		// not understood is no reason to record something else in silence.
-		if opt.Named || !capability.IsMissing(err) {
+		if opt.Named || !IsMissing(err) {
 			return nil, fmt.Errorf("cannot collect %s: %w", name, err)
 		}
 		s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
