@@ -143,7 +143,7 @@ func (s *session) complete(r *recording.WorkloadResult, before, after counters) 
 	r.Schema = recording.Schema
 	r.Name = Info.Name
 	r.Arm = s.options.Arm
-	r.Settings = s.options.settings()
+	r.Settings = s.options.Settings()
 	r.Settings["gomaxprocs"] = strconv.Itoa(runtime.GOMAXPROCS(0))
 	r.Settings["spin_per_us"] = fmt.Sprintf("%.1f", s.spin)
 	after.subtract(before).fill(r)

@@ -1,0 +1,427 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Waits of goroutines on the runtime's semaphores: sync.Mutex, RWMutex,
+ * WaitGroup, the poller's fdMutex, and the runtime's own.
+ *
+ *   (*semaRoot).queue    the waiter queues itself           root.lock held
+ *   (*semaRoot).dequeue  the waker takes a waiter out       root.lock held
+ *   readyWithTime        the waker makes that waiter ready
+ *   semacquire1, the jump after CALL gopark: the waiter runs again
+ *
+ * All are aggregated here; nothing crosses to user space per event.
+ */
+#include "gowait.h"
+#include "stack.h"
+#include "target.h"
+
+#define count(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
+
+/*
+ * enter returns the counters of this CPU, or NULL for a process that is not the
+ * target. Stop waits until as many events have left as entered: then none is
+ * under way. Programs on one CPU can preempt each other, hence atomic adds.
+ */
+static __always_inline struct counters *enter(void)
+{
+	struct counters *c;
+	__u32 zero = 0;
+
+	if (!is_target())
+		return 0;
+	c = bpf_map_lookup_elem(&counts, &zero);
+	if (c)
+		count(c, C_ENTERED);
+	return c;
+}
+
+static __always_inline void leave(struct counters *c)
+{
+	count(c, C_LEFT);
+}
+
+static __always_inline __u64 read_word(__u64 addr, struct counters *c)
+{
+	__u64 v = 0;
+
+	if (bpf_probe_read_user(&v, sizeof(v), (void *)addr))
+		count(c, C_FAILED_READS);
+	return v;
+}
+
+/* stack_id walks and stores a stack; 0 when it is lost, which is counted. */
+__noinline __u64 stack_id(struct counters *c, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
+{
+	struct stack_scratch *s;
+	__u64 id = 0;
+
+	if (!c)
+		return 0;
+	s = scratch_get();
+	if (!s) {
+		count(c, C_BUSY_SCRATCHES);
+		return 0;
+	}
+	if (stack_walk(s, pc, sp, bp, hi)) {
+		count(c, C_FAILED_WALKS);
+	} else {
+		if (s->stack.flags & STACK_TRUNCATED)
+			count(c, C_TRUNCATED_STACKS);
+		if (s->stack.flags & STACK_BROKEN)
+			count(c, C_BROKEN_STACKS);
+		id = stack_save(s);
+		if (!id)
+			count(c, C_LOST_STACKS);
+	}
+	scratch_put(s);
+	return id;
+}
+
+/*
+ * The waiters queued on addr, found in the runtime's own treap: called when an
+ * address is first touched, for those that queued before the window.
+ */
+#define TREAP_DEPTH 48
+#define LIST_LENGTH 4096
+
+struct list_walk {
+	__u64 sudog;
+	__u64 n;
+};
+
+static long next_waiter(__u32 i, void *ctx)
+{
+	struct list_walk *w = ctx;
+
+	(void)i;
+	if (!w->sudog)
+		return 1;
+	w->n++;
+	if (bpf_probe_read_user(&w->sudog, sizeof(w->sudog), (void *)(w->sudog + layout.sudog_waitlink)))
+		return 1; /* the list is cut short: the rest is uncounted */
+	return 0;
+}
+
+__noinline __u64 queued_waiters(struct counters *c, __u64 root, __u64 addr)
+{
+	__u64 s, elem, n = 0;
+	int i;
+
+	if (!c)
+		return 0;
+	s = read_word(root + layout.root_treap, c);
+	for (i = 0; s && i < TREAP_DEPTH; i++) {
+		elem = read_word(s + layout.sudog_elem, c);
+		if (elem == addr)
+			break;
+		s = read_word(s + (addr < elem ? layout.sudog_prev : layout.sudog_next), c);
+	}
+	if (i < TREAP_DEPTH) {
+		struct list_walk w = {.sudog = s};
+
+		bpf_loop(LIST_LENGTH, next_waiter, &w, 0);
+		n = w.n;
+		s = w.sudog;
+	}
+	if (s)
+		count(c, C_UNCOUNTED_WAITERS);
+	return n;
+}
+
+/* touch brings a lock's sums up to now; NULL when there is no room for the lock. */
+static __always_inline struct lock_state *touch(struct counters *c, __u64 root, __u64 addr, __u64 now)
+{
+	struct lock_state *l = bpf_map_lookup_elem(&locks, &addr);
+
+	if (!l) {
+		/* Nothing changed since the window opened, or it would be here. */
+		struct lock_state fresh = {.root = root, .changed = window_start};
+
+		fresh.waiters = queued_waiters(c, root, addr);
+		bpf_map_update_elem(&locks, &addr, &fresh, BPF_NOEXIST);
+		l = bpf_map_lookup_elem(&locks, &addr);
+		if (!l) {
+			count(c, C_LOST_LOCKS);
+			return 0;
+		}
+	}
+	if (now > l->changed) {
+		if (l->waiters) {
+			l->held_up += now - l->changed;
+			l->waited += l->waiters * (now - l->changed);
+		}
+		l->changed = now;
+	}
+	return l;
+}
+
+static __always_inline struct goroutine *goroutine(__u64 g)
+{
+	struct goroutine *gr = bpf_map_lookup_elem(&goroutines, &g);
+
+	if (!gr) {
+		struct goroutine fresh = {};
+
+		bpf_map_update_elem(&goroutines, &g, &fresh, BPF_NOEXIST);
+		gr = bpf_map_lookup_elem(&goroutines, &g);
+	}
+	return gr;
+}
+
+static __always_inline __u32 log2_floor(__u64 v)
+{
+	__u32 r = 0;
+
+	if (v >> 32) { r += 32; v >>= 32; }
+	if (v >> 16) { r += 16; v >>= 16; }
+	if (v >> 8) { r += 8; v >>= 8; }
+	if (v >> 4) { r += 4; v >>= 4; }
+	if (v >> 2) { r += 2; v >>= 2; }
+	return r + (v >> 1);
+}
+
+static __always_inline struct wait_sum *lost_sum(struct wait_key *k)
+{
+	__u32 i = (k->edge & (EDGES - 1)) * BUCKETS + (k->bucket & (BUCKETS - 1));
+
+	return bpf_map_lookup_elem(&lost_waits, &i);
+}
+
+static __always_inline struct wait_sum *new_sum(struct wait_key *k)
+{
+	struct wait_sum fresh = {};
+
+	bpf_map_update_elem(&waits, k, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&waits, k);
+}
+
+/* wait_sum returns the sum for a wait that has ended; it may drop the address from k. */
+static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait_key *k)
+{
+	struct wait_sum *v = bpf_map_lookup_elem(&waits, k);
+	struct pair p = {k->waiter, k->addr};
+	__u8 yes = 1;
+
+	if (v)
+		return v;
+	if (bpf_map_lookup_elem(&pairs, &p) || !bpf_map_update_elem(&pairs, &p, &yes, BPF_ANY)) {
+		v = new_sum(k);
+	} else {
+		count(c, C_MERGED_ADDRS);
+		k->addr = 0;
+		v = bpf_map_lookup_elem(&waits, k);
+		if (!v)
+			v = new_sum(k);
+	}
+	if (v)
+		return v;
+	count(c, C_LOST_WAITS);
+	return lost_sum(k);
+}
+
+static __always_inline void raise_max(__u64 *max, __u64 v)
+{
+	__u64 old = *max;
+
+	for (int i = 0; i < 8 && old < v; i++) {
+		__u64 was = __sync_val_compare_and_swap(max, old, v);
+
+		if (was == old)
+			break;
+		old = was;
+	}
+}
+
+static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u64 root,
+				     __u64 addr, int lifo, __u64 sp, __u64 bp)
+{
+	struct lock_state *l;
+	struct goroutine *gr;
+
+	count(c, C_QUEUES);
+	if (lifo)
+		count(c, C_REQUEUES);
+	l = touch(c, root, addr, now);
+	if (l)
+		l->waiters++;
+	gr = goroutine(g);
+	if (!gr) {
+		count(c, C_LOST_STARTS);
+		return;
+	}
+	if (gr->queued)
+		count(c, C_OVERWRITTEN);
+	gr->ready = 0;
+	gr->queued = now;
+	gr->key.addr = addr;
+	gr->key.waker = 0;
+	gr->key.bucket = 0;
+	gr->key.edge = EDGE_NONE;
+	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+}
+
+static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr)
+{
+	struct lock_state *l = touch(c, root, addr, now);
+	struct goroutine *gr;
+
+	if (l) {
+		if (!l->waiters)
+			return; /* another address of this root has waiters, this has none */
+		l->waiters--;
+		count(c, C_DEQUEUES);
+	}
+	gr = goroutine(g);
+	if (!gr) {
+		count(c, C_LOST_CLOCKS);
+		return;
+	}
+	gr->dequeued_addr = addr;
+	gr->dequeued = now;
+}
+
+/* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
+static __always_inline __u64 parked_stack_id(struct counters *c, __u64 g)
+{
+	return stack_id(c, read_word(g + layout.sched_pc, c), read_word(g + layout.sched_sp, c),
+			read_word(g + layout.sched_bp, c), read_word(g + layout.stack_hi, c));
+}
+
+static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u64 sudog,
+				     __u64 sp, __u64 bp)
+{
+	struct goroutine *waker, *waiter;
+	struct wait_sum *v;
+	__u64 end = 0, addr = 0, delay, wg;
+
+	/* dequeue cleared sudog.elem; a Cond's waiter still has its notifyList there. */
+	if (read_word(sudog + layout.sudog_elem, c)) {
+		if (in_window(now))
+			count(c, C_CONDS);
+		return;
+	}
+	waker = bpf_map_lookup_elem(&goroutines, &g);
+	if (waker && waker->dequeued) {
+		end = waker->dequeued;
+		addr = waker->dequeued_addr;
+		waker->dequeued = 0;
+	} else {
+		end = now; /* its dequeue was lost, or came before the window */
+	}
+	if (!in_window(end))
+		return;
+	count(c, C_READIES);
+	wg = read_word(sudog, c);
+	waiter = bpf_map_lookup_elem(&goroutines, &wg);
+	if (waiter && waiter->queued) {
+		delay = end > waiter->queued ? end - waiter->queued : 0;
+	} else {
+		if (!addr) { /* dequeued before the window */
+			count(c, C_EARLY_WAKES);
+			return;
+		}
+		/* It queued before the window, or it would be known. */
+		waiter = goroutine(wg);
+		if (!waiter) {
+			count(c, C_UNMATCHED_WAKES);
+			return;
+		}
+		count(c, C_EDGE_WAKES);
+		waiter->key.edge = EDGE_START;
+		waiter->key.addr = addr;
+		waiter->key.waiter = parked_stack_id(c, wg);
+		delay = end - window_start;
+	}
+	waiter->key.waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	waiter->key.bucket = log2_floor(delay);
+	v = wait_sum(c, &waiter->key);
+	if (v) {
+		__sync_fetch_and_add(&v->count, 1);
+		__sync_fetch_and_add(&v->delay, delay);
+		raise_max(&v->max, delay);
+	}
+	waiter->queued = 0;
+	waiter->ready = now;
+}
+
+static __always_inline void on_run(struct counters *c, __u64 now, __u64 g)
+{
+	struct goroutine *gr = bpf_map_lookup_elem(&goroutines, &g);
+	struct wait_sum *v;
+
+	count(c, C_RUNS);
+	if (!gr || !gr->ready) {
+		count(c, C_UNMATCHED_RUNS);
+		return;
+	}
+	v = bpf_map_lookup_elem(&waits, &gr->key);
+	if (!v)
+		v = lost_sum(&gr->key);
+	if (v && now > gr->ready)
+		__sync_fetch_and_add(&v->runqueue, now - gr->ready);
+	gr->ready = 0;
+}
+
+SEC("uprobe.multi")
+int gowait_queue(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	int lifo = ctx->di & 0xff;
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now))
+		on_queue(c, now, g, root, addr, lifo, sp, bp);
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_dequeue(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14;
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now))
+		on_dequeue(c, now, g, root, addr);
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_ready(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 sudog = ctx->ax, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (window_start)
+		on_ready(c, now, g, sudog, sp, bp);
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_run(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 g = ctx->r14;
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now))
+		on_run(c, now, g);
+	leave(c);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,662 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Time that the target's threads spend off the CPU.
+ *
+ *   sched_switch   a thread leaves the CPU: when, why, and with which stacks;
+ *                  the thread that comes on: its interval is over
+ *   task_newtask   a thread is made
+ *   sched_waking   a sleeping thread is woken: from here on it waits for a CPU
+ *   iter/task      at attach: threads already off the CPU; at the window's end:
+ *                  those still off it
+ *
+ * What is known of a thread lives in its task storage and moves with it from
+ * CPU to CPU. All is aggregated here; nothing crosses to user space per event.
+ * The two of the scheduler run with interrupts off, so one CPU runs one of them at a time.
+ */
+#include "stack.h"
+#include "target.h"
+
+#include <bpf/bpf_core_read.h>
+
+#define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_F_NO_PREALLOC 1
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+
+#define TASK_RUNNING 0
+#define PF_EXITING 0x4 /* include/linux/sched.h: it has no user stack any more, and soon no pid */
+#define CLONE_THREAD 0x10000
+#define NR_SCHED_YIELD 24
+
+/* The fields used, found by BTF in the running kernel. */
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+enum { PIDTYPE_TGID = 1 };
+
+struct signal_struct {
+	struct pid *pids[2];
+} __attribute__((preserve_access_index));
+
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int pid;
+	struct signal_struct *signal;
+	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+struct task_struct___before_5_14 {
+	long state;
+} __attribute__((preserve_access_index));
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+/*
+ * Where the runtime keeps the goroutine that is locked to a thread. All zero:
+ * not known, threads of locked goroutines end at mcall.
+ */
+struct thread_layout {
+	__s64 tls_g; /* of the running g, from the thread's FS base */
+	__u32 g_m;
+	__u32 g_sched_sp;
+	__u32 g_sched_pc;
+	__u32 g_sched_bp;
+	__u32 g_lockedm;
+	__u32 m_g0;
+	__u32 m_curg;
+	__u32 m_lockedg;
+};
+
+const volatile struct thread_layout thread_layout;
+const volatile __u32 kernel_stacks = 1;
+
+/* The executable's code at run time. */
+const volatile __u64 code_start;
+const volatile __u64 code_end;
+
+/* Set while iter/task looks for threads that were off the CPU before the attach. */
+volatile __u32 seeding = 0;
+
+enum off_state {
+	OFF_BLOCKED,   /* it sleeps until woken */
+	OFF_RUNNABLE,  /* it gave the CPU up by sched_yield */
+	OFF_PREEMPTED, /* the CPU was taken from it */
+	OFF_STATES = 4,
+};
+
+enum off_edge {
+	OFF_EDGE_START = 1, /* off before the window: its time counts from window_start */
+	OFF_EDGE_END = 2,   /* still off at its end: its time counts to window_stop */
+	OFF_EDGES = 4,
+};
+
+enum off_flags {
+	OFF_SYSCALL = 1, /* it left from inside a system call */
+	OFF_LOCKED = 2,  /* the stack is that of the goroutine locked to the thread */
+	OFF_SEEDED = 4,  /* off the CPU since before the attach; the user stack has the id SEED_ID(tid) */
+};
+
+#define OFF_BUCKETS 64
+#define NO_STOP (~0ULL) /* window_stop of an open window */
+#define SEED_ID(tid) (1ULL << 63 | (__u32)(tid))
+
+/* What one sum is keyed by. Stack id 0: lost, or none. */
+struct off_key {
+	__u64 user;
+	__u64 kernel;
+	__u64 at_sp; /* the code address at SP: the caller of a leaf without a frame; else 0 */
+	__u8 state;
+	__u8 edge;
+	__u8 flags;
+	__u8 bucket; /* floor(log2(off-CPU time in ns)) */
+	__u32 pad;
+};
+
+struct off_sum {
+	__u64 count;
+	__u64 sleeping;
+	__u64 runqueue;
+	__u64 max;
+};
+
+enum thread_life {
+	THREAD_NEW = 1,     /* it has not been on the CPU yet */
+	THREAD_EXITING = 2, /* it runs user code no more; what it still does is not counted */
+};
+
+struct thread {
+	__u64 off;    /* when it left the CPU; 0: it is on it */
+	__u64 waking; /* when it was last woken; 0: not since it last ran */
+	__u64 reported; /* the window_stop at which it was reported as still off */
+	__u64 life;     /* enum thread_life */
+	struct off_key key;
+};
+
+/* One line of the iterator. */
+struct open_wait {
+	__u64 off;
+	__u64 waking;
+	struct off_key key;
+	__u64 ip, sp, bp, fsbase; /* user registers */
+	__u32 tid;
+	__u32 open; /* it was off the CPU when the window closed, and is not reported otherwise */
+};
+
+/* Keep in step with counterNames in internal/collect/offcpu/counters.go. */
+enum off_counter {
+	OC_SWITCHES,
+	OC_WAKES,
+	OC_LOCKED,
+	OC_UNSEEN_WAKES,
+	OC_UNSEEN_STARTS,
+	OC_UNSEEN_ENDS,
+	OC_NO_STORAGE,
+	OC_FAILED_WALKS,
+	OC_FAILED_KERNEL_WALKS,
+	OC_TRUNCATED_STACKS,
+	OC_BROKEN_STACKS,
+	OC_LOST_STACKS,
+	OC_BUSY_SCRATCHES,
+	OC_LOST_SUMS,
+	OC_LAYOUT_MISMATCHES,
+	OC_COUNTERS,
+};
+
+struct off_counters {
+	__u64 n[OC_COUNTERS];
+};
+
+const enum off_counter *off_counter_type __attribute__((unused));
+const enum off_state *off_state_type __attribute__((unused));
+const enum off_edge *off_edge_type __attribute__((unused));
+const enum off_flags *off_flags_type __attribute__((unused));
+const struct open_wait *open_wait_type __attribute__((unused));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct off_counters);
+} off_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* set by the loader */
+	__type(key, struct off_key);
+	__type(value, struct off_sum);
+} off_sums SEC(".maps");
+
+/* Intervals that found no room in off_sums: their time stays in the totals. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, OFF_STATES * OFF_EDGES * OFF_BUCKETS);
+	__type(key, __u32);
+	__type(value, struct off_sum);
+} lost_sums SEC(".maps");
+
+#define tally(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
+
+static __always_inline struct off_counters *counters(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&off_counts, &zero);
+}
+
+static __always_inline __u64 user_word(__u64 addr)
+{
+	__u64 v = 0;
+
+	bpf_probe_read_user(&v, sizeof(v), (void *)addr);
+	return v;
+}
+
+/* code_word reads a word that may be a return address into the executable. */
+static __always_inline __u64 code_word(__u64 addr)
+{
+	__u64 v = user_word(addr);
+
+	return v >= code_start && v < code_end ? v : 0;
+}
+
+/* keep stores the stack in s and counts what is wrong with it. */
+static __always_inline __u64 keep(struct off_counters *c, struct stack_scratch *s)
+{
+	__u64 id = stack_save(s);
+
+	if (s->stack.flags & STACK_TRUNCATED)
+		tally(c, OC_TRUNCATED_STACKS);
+	if (s->stack.flags & STACK_BROKEN)
+		tally(c, OC_BROKEN_STACKS);
+	if (!id)
+		tally(c, OC_LOST_STACKS);
+	return id;
+}
+
+/*
+ * locked_goroutine returns the goroutine whose stack explains a thread that
+ * sleeps on its g0 (stoplockedm, or C code called from Go), else 0. A g is
+ * believed only when the pointers of the runtime agree with each other.
+ */
+static __always_inline __u64 locked_goroutine(struct off_counters *c, struct task_struct *task)
+{
+	__u64 g, m, curg, locked;
+
+	if (!thread_layout.m_lockedg)
+		return 0;
+	g = user_word(task->thread.fsbase + thread_layout.tls_g);
+	if (!g)
+		return 0; /* a C thread */
+	m = user_word(g + thread_layout.g_m);
+	if (!m || user_word(m + thread_layout.m_g0) != g)
+		return 0; /* on a goroutine's own stack, or in a signal handler */
+	curg = user_word(m + thread_layout.m_curg);
+	if (curg)
+		return 0; /* the frame-pointer chain crosses systemstack by itself */
+	locked = user_word(m + thread_layout.m_lockedg);
+	if (!locked)
+		return 0; /* an idle M */
+	if (user_word(locked + thread_layout.g_lockedm) != m) {
+		tally(c, OC_LAYOUT_MISMATCHES);
+		return 0;
+	}
+	return locked;
+}
+
+static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, __u64 bp)
+{
+	struct stack_scratch *s;
+	__u64 id = 0;
+
+	if (!c)
+		return 0;
+	s = scratch_get();
+	if (!s) {
+		tally(c, OC_BUSY_SCRATCHES);
+		return 0;
+	}
+	if (stack_walk(s, pc, sp, bp, 0))
+		tally(c, OC_FAILED_WALKS);
+	else
+		id = keep(c, s);
+	scratch_put(s);
+	return id;
+}
+
+/* hash_stack finishes a stack of n bytes of addresses that a helper filled in. */
+static __always_inline int hash_stack(struct stack_scratch *s, long n)
+{
+	__u64 h = 0x9e3779b97f4a7c15ULL;
+	__u32 i;
+
+	if (n <= 0)
+		return -1;
+	n /= 8;
+	for (i = 0; i < STACK_DEPTH && i < n; i++)
+		h = stack_mix(h, s->stack.pcs[i]);
+	s->stack.n = i;
+	s->stack.flags = i == STACK_DEPTH ? STACK_TRUNCATED : 0;
+	s->hash = h ?: 1;
+	return 0;
+}
+
+static __always_inline __u64 kernel_stack(struct off_counters *c, void *ctx, struct task_struct *other)
+{
+	struct stack_scratch *s;
+	__u64 id = 0;
+	long n;
+
+	if (!kernel_stacks)
+		return 0;
+	s = scratch_get();
+	if (!s) {
+		tally(c, OC_BUSY_SCRATCHES);
+		return 0;
+	}
+	if (other)
+		n = bpf_get_task_stack(other, s->stack.pcs, sizeof(s->stack.pcs), 0);
+	else
+		n = bpf_get_stack(ctx, s->stack.pcs, sizeof(s->stack.pcs), 0);
+	if (hash_stack(s, n))
+		tally(c, OC_FAILED_KERNEL_WALKS);
+	else
+		id = keep(c, s);
+	scratch_put(s);
+	return id;
+}
+
+static __always_inline __u32 task_state(struct task_struct *t)
+{
+	if (bpf_core_field_exists(t->__state))
+		return t->__state;
+	return ((struct task_struct___before_5_14 *)t)->state;
+}
+
+/* leave records that current, a thread of the target, leaves the CPU. */
+static __always_inline void leave(struct off_counters *c, void *ctx, struct task_struct *prev,
+				  struct thread *t, int preempt, __u64 now)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	__u32 state = task_state(prev);
+	__u64 g;
+
+	/* The kernel does not hand every event to its tracepoints: that wait is lost. */
+	if (t->off && in_window(now))
+		tally(c, OC_UNSEEN_ENDS);
+	__builtin_memset(&t->key, 0, sizeof(t->key));
+	if ((long)regs->orig_ax >= 0)
+		t->key.flags = OFF_SYSCALL;
+	if (!preempt && state != TASK_RUNNING) {
+		t->key.state = OFF_BLOCKED;
+		t->key.kernel = kernel_stack(c, ctx, 0);
+		if (t->key.flags & OFF_SYSCALL)
+			t->key.at_sp = code_word(regs->sp);
+	} else if (!preempt && regs->orig_ax == NR_SCHED_YIELD) {
+		t->key.state = OFF_RUNNABLE;
+	} else {
+		/*
+		 * The flag is set for preemption inside the kernel only; a thread
+		 * preempted in user mode arrives here from the interrupt's way out.
+		 */
+		t->key.state = OFF_PREEMPTED;
+	}
+	g = t->key.state == OFF_BLOCKED ? locked_goroutine(c, prev) : 0;
+	if (g) {
+		tally(c, OC_LOCKED);
+		t->key.flags |= OFF_LOCKED;
+		t->key.at_sp = code_word(user_word(g + thread_layout.g_sched_sp));
+		t->key.user = user_stack(c, user_word(g + thread_layout.g_sched_pc),
+					 user_word(g + thread_layout.g_sched_sp),
+					 user_word(g + thread_layout.g_sched_bp));
+	} else {
+		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp);
+	}
+	t->off = now;
+}
+
+static __always_inline __u32 log2_floor(__u64 v)
+{
+	__u32 r = 0;
+
+	if (v >> 32) { r += 32; v >>= 32; }
+	if (v >> 16) { r += 16; v >>= 16; }
+	if (v >> 8) { r += 8; v >>= 8; }
+	if (v >> 4) { r += 4; v >>= 4; }
+	if (v >> 2) { r += 2; v >>= 2; }
+	return r + (v >> 1);
+}
+
+static __always_inline struct off_sum *sum_of(struct off_counters *c, struct off_key *k)
+{
+	struct off_sum *v = bpf_map_lookup_elem(&off_sums, k), fresh = {};
+	__u32 i;
+
+	if (v)
+		return v;
+	bpf_map_update_elem(&off_sums, k, &fresh, BPF_NOEXIST);
+	v = bpf_map_lookup_elem(&off_sums, k);
+	if (v)
+		return v;
+	tally(c, OC_LOST_SUMS);
+	i = ((k->state & (OFF_STATES - 1)) * OFF_EDGES + (k->edge & (OFF_EDGES - 1))) * OFF_BUCKETS +
+	    (k->bucket & (OFF_BUCKETS - 1));
+	return bpf_map_lookup_elem(&lost_sums, &i);
+}
+
+static __always_inline void raise_max(__u64 *max, __u64 v)
+{
+	__u64 old = *max;
+
+	for (int i = 0; i < 8 && old < v; i++) {
+		__u64 was = __sync_val_compare_and_swap(max, old, v);
+
+		if (was == old)
+			break;
+		old = was;
+	}
+}
+
+/*
+ * report_once says whether the caller is the one to report a thread that was
+ * off the CPU when the window closed: its coming back, or the iterator.
+ */
+static __always_inline int report_once(struct thread *t, __u64 stop)
+{
+	__u64 before = t->reported;
+
+	return before != stop && __sync_val_compare_and_swap(&t->reported, before, stop) == before;
+}
+
+static __always_inline void add_interval(struct off_counters *c, struct off_key *k,
+					 __u64 begin, __u64 waking, __u64 end)
+{
+	struct off_sum *v;
+
+	if (k->state != OFF_BLOCKED) {
+		waking = begin; /* it waits for a CPU all the time */
+	} else if (!waking) {
+		if (!(k->edge & OFF_EDGE_END))
+			tally(c, OC_UNSEEN_WAKES);
+		waking = end;
+	} else if (waking < begin) {
+		waking = begin; /* woken on its way out, or before the window */
+	} else if (waking > end) {
+		waking = end;
+	}
+	k->bucket = log2_floor(end - begin);
+	v = sum_of(c, k);
+	if (!v)
+		return;
+	__sync_fetch_and_add(&v->count, 1);
+	__sync_fetch_and_add(&v->sleeping, waking - begin);
+	__sync_fetch_and_add(&v->runqueue, end - waking);
+	raise_max(&v->max, end - begin);
+}
+
+/* come records that a thread of the target comes on the CPU. */
+static __always_inline void come(struct off_counters *c, struct thread *t, __u64 now)
+{
+	__u64 begin = t->off, waking = t->waking, start = window_start, stop = window_stop;
+	__u64 life = t->life;
+
+	t->waking = 0;
+	t->off = 0;
+	if (life == THREAD_NEW)
+		t->life = 0;
+	if (!start || now < start)
+		return;
+	if (!begin) {
+		if (now < stop && !life)
+			tally(c, OC_UNSEEN_STARTS);
+		return;
+	}
+	t->key.edge = 0;
+	if (now >= stop) {
+		if (begin >= stop || !report_once(t, stop))
+			return;
+		t->key.edge |= OFF_EDGE_END;
+		now = stop;
+	}
+	if (begin < start) {
+		t->key.edge |= OFF_EDGE_START;
+		begin = start;
+	}
+	if (now > begin)
+		add_interval(c, &t->key, begin, waking, now);
+}
+
+SEC("tp_btf/sched_switch")
+int offcpu_switch(__u64 *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	int preempt = ctx[0] & 1;
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct task_struct *next = (struct task_struct *)ctx[2];
+	struct off_counters *c = counters();
+	struct thread *t;
+
+	if (!c)
+		return 0;
+	t = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (t ? t->life != THREAD_EXITING : is_target()) {
+		if (in_window(now))
+			tally(c, OC_SWITCHES);
+		if (!t)
+			t = bpf_task_storage_get(&threads, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t)
+			tally(c, OC_NO_STORAGE);
+		else if (prev->flags & PF_EXITING)
+			t->life = THREAD_EXITING;
+		else
+			leave(c, ctx, prev, t, preempt, now);
+	}
+	t = bpf_task_storage_get(&threads, next, 0, 0);
+	if (t)
+		come(c, t, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int offcpu_waking(__u64 *ctx)
+{
+	struct task_struct *p = (struct task_struct *)ctx[0];
+	struct thread *t = bpf_task_storage_get(&threads, p, 0, 0);
+	struct off_counters *c = counters();
+
+	if (!t || !c)
+		return 0;
+	t->waking = bpf_ktime_get_ns();
+	if (in_window(t->waking))
+		tally(c, OC_WAKES);
+	return 0;
+}
+
+/*
+ * A thread gets its storage when it is made: on its first switch it could be
+ * woken elsewhere before the switch has given it one.
+ */
+SEC("tp_btf/task_newtask")
+int offcpu_newtask(__u64 *ctx)
+{
+	struct task_struct *p = (struct task_struct *)ctx[0];
+	struct off_counters *c = counters();
+	struct thread *t;
+
+	if (!c || !(ctx[1] & CLONE_THREAD) || !is_target())
+		return 0;
+	t = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t)
+		t->life = THREAD_NEW;
+	else
+		tally(c, OC_NO_STORAGE);
+	return 0;
+}
+
+/* is_thread_of_target compares ids inside the target's own pid namespace. */
+static __always_inline int is_thread_of_target(struct task_struct *t)
+{
+	struct pid *tgid = t->signal->pids[PIDTYPE_TGID];
+	struct upid id = {};
+	unsigned int level, inum = 0;
+	void *numbers;
+
+	if (!tgid)
+		return 0;
+	level = BPF_CORE_READ(tgid, level);
+	numbers = (void *)tgid + bpf_core_field_offset(struct pid, numbers);
+	bpf_probe_read_kernel(&id, sizeof(id), numbers + level * sizeof(id));
+	if (id.nr != (int)target_tgid || !id.ns)
+		return 0;
+	inum = BPF_CORE_READ(id.ns, ns.inum);
+	return inum == target_ns_ino;
+}
+
+/* seed notes that a thread has been off the CPU since before the attach. */
+static __always_inline void seed(struct off_counters *c, void *ctx, struct task_struct *task,
+				 struct pt_regs *regs, struct thread *t)
+{
+	struct off_key key = {};
+
+	key.state = task_state(task) == TASK_RUNNING ? OFF_PREEMPTED : OFF_BLOCKED;
+	key.flags = OFF_SEEDED | ((long)regs->orig_ax >= 0 ? OFF_SYSCALL : 0);
+	key.user = SEED_ID(task->pid);
+	key.kernel = key.state == OFF_BLOCKED ? kernel_stack(c, ctx, task) : 0;
+	t->key = key;
+	t->off = bpf_ktime_get_ns();
+}
+
+SEC("iter/task")
+int offcpu_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct seq_file *seq = ctx->meta->seq;
+	struct off_counters *c = counters();
+	struct open_wait w = {};
+	struct pt_regs *regs;
+	struct thread *t;
+
+	if (!task || !c || !is_thread_of_target(task))
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		tally(c, OC_NO_STORAGE);
+		return 0;
+	}
+	if (seeding) {
+		if (!t->off && !t->life && !task->on_cpu && !(task->flags & PF_EXITING))
+			seed(c, ctx, task, regs, t);
+	} else if (window_stop != NO_STOP && !task->on_cpu && t->off && t->off < window_stop) {
+		w.open = report_once(t, window_stop);
+	}
+	w.off = t->off;
+	w.waking = t->waking;
+	w.key = t->key;
+	w.ip = regs->ip;
+	w.sp = regs->sp;
+	w.bp = regs->bp;
+	w.fsbase = task->thread.fsbase;
+	w.tid = task->pid;
+	bpf_seq_write(seq, &w, sizeof(w));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

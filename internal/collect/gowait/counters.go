@@ -1,0 +1,80 @@
+package gowait
+
+import "contend/bpf"
+
+// counters are the programs' own, summed over the CPUs.
+type counters [bpf.GowaitCounterCOUNTERS]int64
+
+// counterNames are the counters as the manifest has them; lost are those that
+// mean missing or misplaced data.
+var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
+	name string
+	lost bool
+}{
+	bpf.GowaitCounterC_ENTERED:           {name: "probe_hits"},
+	bpf.GowaitCounterC_LEFT:              {},
+	bpf.GowaitCounterC_QUEUES:            {name: "queues"},   // waits begun
+	bpf.GowaitCounterC_DEQUEUES:          {name: "dequeues"}, // waits ended
+	bpf.GowaitCounterC_READIES:           {name: "readies"},
+	bpf.GowaitCounterC_RUNS:              {name: "runs"},
+	bpf.GowaitCounterC_CONDS:             {name: "cond_wakes"}, // wakes of a sync.Cond, whose waits this mode does not see
+	bpf.GowaitCounterC_REQUEUES:          {name: "requeues"},   // woken waiters that lost the lock to another and wait anew
+	bpf.GowaitCounterC_EDGE_WAKES:        {name: "waits_open_at_start"},
+	bpf.GowaitCounterC_EARLY_WAKES:       {name: "early_wakes"},                 // of waiters dequeued before the window
+	bpf.GowaitCounterC_UNMATCHED_WAKES:   {name: "unmatched_wakes", lost: true}, // no room for the goroutine
+	bpf.GowaitCounterC_LOST_STARTS:       {name: "lost_starts", lost: true},     // no room for the goroutine
+	bpf.GowaitCounterC_LOST_CLOCKS:       {name: "lost_clocks"},                 // no room for the waker: its wake is timed a little late
+	bpf.GowaitCounterC_LOST_LOCKS:        {name: "lost_locks", lost: true},      // touches of locks for which there was no room
+	bpf.GowaitCounterC_OVERWRITTEN:       {name: "overwritten_starts", lost: true},
+	bpf.GowaitCounterC_UNMATCHED_RUNS:    {name: "unmatched_runs"}, // among them all that were woken before the window
+	bpf.GowaitCounterC_FAILED_READS:      {name: "failed_reads", lost: true},
+	bpf.GowaitCounterC_FAILED_WALKS:      {name: "failed_walks", lost: true},
+	bpf.GowaitCounterC_TRUNCATED_STACKS:  {name: "truncated_stacks", lost: true},
+	bpf.GowaitCounterC_BROKEN_STACKS:     {name: "broken_stacks", lost: true},
+	bpf.GowaitCounterC_LOST_STACKS:       {name: "lost_stacks", lost: true}, // no room for the stack
+	bpf.GowaitCounterC_BUSY_SCRATCHES:    {name: "busy_scratches", lost: true},
+	bpf.GowaitCounterC_MERGED_ADDRS:      {name: "merged_addresses", lost: true}, // waits whose lock_addr reads 0
+	bpf.GowaitCounterC_LOST_WAITS:        {name: "lost_waits", lost: true},       // waits of which only the time is known
+	bpf.GowaitCounterC_UNCOUNTED_WAITERS: {name: "uncounted_waiters", lost: true},
+}
+
+// counterUnseen counts waits that are known from the locks' own sums only: their
+// goroutine was lost, or they were open at both edges of the window.
+const counterUnseen = "unseen_waits"
+
+// counterOpenAtEnd counts waits that went on when the window closed.
+const counterOpenAtEnd = "waits_open_at_end"
+
+// counterUntimed counts lock instances that are left out of the manifest.
+const counterUntimed = "untimed_locks"
+
+// counterUnsettled is 1 when programs were still under way a while after Stop.
+const counterUnsettled = "unsettled"
+
+func (c *counters) minus(d *counters) counters {
+	var diff counters
+	for i := range c {
+		diff[i] = c[i] - d[i]
+	}
+	return diff
+}
+
+func (c *counters) manifest() map[string]int64 {
+	m := make(map[string]int64)
+	for i, spec := range counterNames {
+		if spec.name != "" {
+			m[spec.name] = c[i]
+		}
+	}
+	return m
+}
+
+func lostCounters() []string {
+	var names []string
+	for _, spec := range counterNames {
+		if spec.lost {
+			names = append(names, spec.name)
+		}
+	}
+	return append(names, counterUnseen, counterUnsettled, counterUntimed)
+}

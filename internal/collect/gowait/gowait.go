@@ -1,0 +1,270 @@
+// Package gowait measures how long goroutines wait for locks: it probes the
+// runtime's semaphores, on which sync.Mutex, RWMutex and WaitGroup, the poller's
+// fdMutex and the runtime's own semaphores are built. It sees no channels, no
+// selects, no Conds, no sleeps and no I/O.
+//
+// A wait runs from the waiter queueing itself until the waker takes it out of
+// the queue: that is its delay. From being made ready until it runs is its time
+// on the run queue. A waiter that was woken and lost the lock to another queues
+// again: a new wait.
+package gowait
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"contend/bpf"
+	"contend/internal/collect/symbolize"
+	"contend/internal/collect/target"
+)
+
+// Options bound what the kernel keeps during a window. Zero means the default;
+// the defaults take about 16 MB.
+type Options struct {
+	Goroutines uint32 // that wait or wake, 32,768
+	Locks      uint32 // lock instances, 16,384
+	Waits      uint32 // sums: waiter stack × waker stack × lock × power of two, 32,768
+	Stacks     uint32 // distinct stacks, 8,192
+	Pairs      uint32 // stack × lock address pairs told apart, 4,096
+
+	perfEvents bool  // attach by perf events even where uprobe_multi works
+	noRun      error // do without the probe where a waiter runs again
+}
+
+// Collector measures the waits of one process. Its methods must not be called
+// concurrently.
+type Collector struct {
+	process *target.Process
+	binary  *symbolize.Binary
+	options Options
+
+	table   *semtable // nil if not found
+	blind   error     // why waits that cover a window are not seen, or nil
+	objects bpf.GowaitObjects
+	links   []link.Link   // a link that is not reachable detaches
+	attach  string        // how: "uprobe_multi" or "perf_event"
+	stats   io.Closer     // keeps the kernel counting the programs' run time, or nil
+	trap    time.Duration // cost of one hit beside the program's, 0 if unknown
+
+	noRun error // why time on the run queue is not captured, or nil
+
+	window   window
+	snapshot *snapshot // after Stop
+}
+
+// window is one Start to Stop.
+type window struct {
+	started     time.Time
+	start, stop int64 // CLOCK_MONOTONIC, ns
+	counts      counters
+	runNS       int64
+	standing    map[standing]bool // waits that were there just after the start
+}
+
+// settle is how far in the future an edge of the window is set, so that every
+// event is on one side of it and none was tested against the former setting. It
+// covers the system call that changes the setting.
+const settle = 200 * time.Microsecond
+
+// Open loads the programs and attaches them to the process. Nothing counts
+// before Start. The caller keeps b open until after Close.
+//
+// Errors are ErrPrivilege, ErrKernel or a *TargetError where these are the cause.
+func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, &TargetError{"only linux/amd64 is supported, this is " + runtime.GOARCH}
+	}
+	layout, err := layoutFor(b.GoVersion())
+	if err != nil {
+		return nil, err
+	}
+	probes, err := findProbes(b)
+	if err != nil {
+		return nil, err
+	}
+	if o.noRun != nil {
+		probes.run, probes.noRun = 0, o.noRun
+	}
+	c := &Collector{process: p, binary: b, options: o}
+	c.table, c.blind = findSemtable(p, b, layout)
+	c.attach = attachPerfEvent
+	if !o.perfEvents && haveUprobeMulti() {
+		c.attach = attachUprobeMulti
+	}
+	err = c.install(layout.GowaitGoLayout, probes)
+	if c.attach == attachUprobeMulti && refused(err) {
+		c.attach = attachPerfEvent
+		err = errors.Join(c.Close(), c.install(layout.GowaitGoLayout, probes))
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.noRun = probes.noRun
+	// Where the kernel refuses, the programs' run time stays 0: unknown.
+	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
+		c.stats = stats
+	}
+	// Likewise for the cost of a trap.
+	c.trap, _ = c.trapCost()
+	return c, nil
+}
+
+// install loads the programs and attaches them.
+func (c *Collector) install(layout bpf.GowaitGoLayout, p probes) error {
+	if err := c.load(layout); err != nil {
+		return err
+	}
+	return c.attachAll(p)
+}
+
+func (c *Collector) load(layout bpf.GowaitGoLayout) error {
+	// Needed before Linux 5.11 only, and refused to many who need it not.
+	_ = rlimit.RemoveMemlock()
+	spec, err := bpf.LoadGowait()
+	if err != nil {
+		return err
+	}
+	for name, entries := range map[string]uint32{
+		bpf.GowaitMapGoroutines: c.options.Goroutines,
+		bpf.GowaitMapLocks:      c.options.Locks,
+		bpf.GowaitMapWaits:      c.options.Waits,
+		bpf.GowaitMapStacks:     c.options.Stacks,
+		bpf.GowaitMapPairs:      c.options.Pairs,
+	} {
+		if entries > 0 {
+			spec.Maps[name].MaxEntries = entries
+		}
+	}
+	pid := c.process.NSPID
+	if pid == 0 {
+		pid = c.process.PID
+	}
+	for name, value := range map[string]any{
+		bpf.GowaitVarTargetTgid:  uint32(pid),
+		bpf.GowaitVarTargetNsDev: c.process.PIDNSDev,
+		bpf.GowaitVarTargetNsIno: c.process.PIDNSIno,
+		bpf.GowaitVarLayout:      layout,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	if c.attach == attachPerfEvent {
+		for _, prog := range spec.Programs {
+			prog.AttachType = ebpf.AttachNone
+		}
+	}
+	return explain("loading the programs", spec.LoadAndAssign(&c.objects, nil))
+}
+
+// Start opens the window, empty. It returns the reading of CLOCK_MONOTONIC from
+// which on events count.
+func (c *Collector) Start() (int64, error) {
+	if err := c.setWindow(0, 0); err != nil {
+		return 0, err
+	}
+	c.awaitQuiet()
+	if err := c.clear(); err != nil {
+		return 0, err
+	}
+	counts, err := c.readCounters()
+	if err != nil {
+		return 0, err
+	}
+	runNS, err := c.runTime()
+	if err != nil {
+		return 0, err
+	}
+	start := now() + settle.Nanoseconds()
+	c.snapshot = nil
+	c.window = window{started: time.Now(), start: start, counts: counts, runNS: runNS}
+	if err := c.setWindow(uint64(start), math.MaxInt64); err != nil {
+		return 0, err
+	}
+	sleepUntil(start)
+	c.window.standing, err = c.table.waiters()
+	c.noteBlind(err)
+	return start, nil
+}
+
+// Stop closes the window. It returns the reading of CLOCK_MONOTONIC from which on
+// events no longer count; further calls return the same.
+func (c *Collector) Stop() (int64, error) {
+	w := &c.window
+	if w.start == 0 {
+		return 0, errors.New("goroutine waits: stopped before the start")
+	}
+	if c.snapshot != nil {
+		return w.stop, nil
+	}
+	stop := now() + settle.Nanoseconds()
+	if err := c.setWindow(uint64(w.start), uint64(stop)); err != nil {
+		return 0, err
+	}
+	sleepUntil(stop)
+	w.stop = stop
+	settled := c.awaitQuiet()
+	snap, err := c.read()
+	if err != nil {
+		return 0, err
+	}
+	snap.settled, snap.hasRuns = settled, c.noRun == nil
+	c.noteBlind(snap.readStanding(c.table, w.standing))
+	c.snapshot = snap
+	return stop, nil
+}
+
+// Close detaches all probes and frees the maps. Further calls do nothing.
+func (c *Collector) Close() error {
+	errs := []error{closeAll(c.links)}
+	c.links = nil
+	if c.stats != nil {
+		errs = append(errs, c.stats.Close())
+		c.stats = nil
+	}
+	errs = append(errs, c.objects.Close())
+	c.objects = bpf.GowaitObjects{}
+	return errors.Join(errs...)
+}
+
+// noteBlind keeps the first reason why the table of semaphores cannot be used. The
+// target's exit is none: nobody waits any more.
+func (c *Collector) noteBlind(err error) {
+	if err != nil && c.blind == nil && !errors.Is(err, target.ErrExited) {
+		c.blind = err
+	}
+}
+
+func (c *Collector) setWindow(start, stop uint64) error {
+	// The end goes first: a window that opens must not meet its former end.
+	if err := c.objects.WindowStop.Set(stop); err != nil {
+		return fmt.Errorf("setting the window: %w", err)
+	}
+	if err := c.objects.WindowStart.Set(start); err != nil {
+		return fmt.Errorf("setting the window: %w", err)
+	}
+	return nil
+}
+
+// now reads the clock of bpf_ktime_get_ns.
+func now() int64 {
+	var ts unix.Timespec
+	// It cannot fail: the clock exists and the address is good.
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
+}
+
+func sleepUntil(mono int64) {
+	for d := mono - now(); d > 0; d = mono - now() {
+		time.Sleep(time.Duration(d))
+	}
+}

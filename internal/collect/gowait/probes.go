@@ -1,0 +1,133 @@
+package gowait
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+
+	"contend/internal/collect/symbolize"
+	"contend/internal/collect/target"
+)
+
+const (
+	attachUprobeMulti = "uprobe_multi"
+	attachPerfEvent   = "perf_event"
+)
+
+const (
+	funcQueue   = "runtime.(*semaRoot).queue"
+	funcDequeue = "runtime.(*semaRoot).dequeue"
+	funcReady   = "runtime.readyWithTime"
+	funcAcquire = "runtime.semacquire1"
+	funcPark    = "runtime.gopark"
+)
+
+// probes are the file offsets of the instructions to probe. None is a return
+// probe: goroutine stacks move, and a replaced return address crashes them.
+type probes struct {
+	queue, dequeue, ready uint64
+
+	run   uint64 // 0 if not found
+	noRun error  // then why
+}
+
+func findProbes(b *symbolize.Binary) (probes, error) {
+	for name, in := range b.InlinedIn(funcQueue, funcDequeue, funcReady, funcAcquire) {
+		return probes{}, &TargetError{fmt.Sprintf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", name, strings.Join(in, ", "))}
+	}
+	var p probes
+	var err error
+	find := func(offset *uint64, point func() (symbolize.ProbePoint, error)) {
+		found, e := point()
+		err = errors.Join(err, e)
+		*offset = found.Offset
+	}
+	find(&p.queue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcQueue) })
+	find(&p.dequeue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcDequeue) })
+	find(&p.ready, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcReady) })
+	run, noRun := findRun(b)
+	p.run, p.noRun = run.Offset, noRun
+	if errors.Is(err, symbolize.ErrNoFunc) {
+		return p, &TargetError{"the program never blocks on a lock: " + err.Error()}
+	}
+	return p, err
+}
+
+// findRun finds where a waiter runs again in semacquire1. Profile-guided builds may
+// have gopark inlined there, with its call of mcall.
+func findRun(b *symbolize.Binary) (symbolize.ProbePoint, error) {
+	point, err := b.JumpAfterCall(funcAcquire, funcPark)
+	if err != nil {
+		if inner, e := b.JumpAfterCall(funcAcquire, "runtime.mcall"); e == nil {
+			return inner, nil
+		}
+	}
+	return point, err
+}
+
+// haveUprobeMulti reports whether uprobe_multi can be kept to one process:
+// before Linux 6.10 its filter compares thread ids and drops all other threads.
+func haveUprobeMulti() bool {
+	v, err := features.LinuxVersionCode()
+	return err == nil && v >= 6<<16|10<<8 && features.HaveBPFLinkUprobeMulti() == nil
+}
+
+func (c *Collector) attachAll(p probes) error {
+	exe, err := link.OpenExecutable(c.process.Exe)
+	if err != nil {
+		if !c.process.Alive() {
+			err = target.ErrExited
+		}
+		return fmt.Errorf("opening the target's executable: %w", err)
+	}
+	for _, probe := range []struct {
+		prog   *ebpf.Program
+		name   string
+		offset uint64
+	}{
+		// Wakes first: a wait whose start is seen has its end seen.
+		{c.objects.GowaitRun, funcAcquire, p.run},
+		{c.objects.GowaitReady, funcReady, p.ready},
+		{c.objects.GowaitDequeue, funcDequeue, p.dequeue},
+		{c.objects.GowaitQueue, funcQueue, p.queue},
+	} {
+		if probe.offset == 0 {
+			continue
+		}
+		l, err := c.attachOne(exe, probe.prog, probe.offset)
+		if err != nil {
+			if !c.process.Alive() {
+				err = target.ErrExited
+			}
+			return explain("probing "+probe.name, err)
+		}
+		c.links = append(c.links, l)
+	}
+	return nil
+}
+
+func (c *Collector) attachOne(exe *link.Executable, prog *ebpf.Program, offset uint64) (link.Link, error) {
+	if c.attach == attachUprobeMulti {
+		return exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
+			Addresses: []uint64{offset},
+			PID:       uint32(c.process.PID),
+		})
+	}
+	return exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: c.process.PID})
+}
+
+// closeAll closes all links at once: each waits for the kernel's grace period.
+func closeAll(links []link.Link) error {
+	errs := make([]error, len(links))
+	var wg sync.WaitGroup
+	for i, l := range links {
+		wg.Go(func() { errs[i] = l.Close() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,178 @@
+package gowait
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"contend/bpf"
+)
+
+// snapshot is what the kernel held when a window closed. Making profiles of it
+// needs no kernel.
+type snapshot struct {
+	start, stop int64 // CLOCK_MONOTONIC, ns
+
+	waits      []waitSum
+	lostWaits  []waitSum // waits that found no room: bucket and edge are known
+	stacks     map[uint64]bpf.GowaitStack
+	goroutines map[uint64]bpf.GowaitGoroutine
+	locks      map[uint64]bpf.GowaitLockState
+
+	standing []standing // waits that cover the window; their stacks' ids are their g
+
+	counts  counters // of the window
+	runNS   int64    // the programs' run time in the window
+	settled bool     // no program was under way any more
+	hasRuns bool     // the time on the run queue was captured
+}
+
+type waitSum struct {
+	bpf.GowaitWaitKey
+	bpf.GowaitWaitSum
+}
+
+// read copies the maps. The window must be closed.
+func (c *Collector) read() (*snapshot, error) {
+	s := &snapshot{
+		start: c.window.start, stop: c.window.stop,
+		stacks:     make(map[uint64]bpf.GowaitStack),
+		goroutines: make(map[uint64]bpf.GowaitGoroutine),
+		locks:      make(map[uint64]bpf.GowaitLockState),
+	}
+	err := errors.Join(
+		each(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) {
+			s.waits = append(s.waits, waitSum{k, v})
+		}),
+		each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
+			if v.Count > 0 {
+				k := bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
+				s.lostWaits = append(s.lostWaits, waitSum{k, v})
+			}
+		}),
+		each(c.objects.Stacks, func(k uint64, v bpf.GowaitStack) { s.stacks[k] = v }),
+		each(c.objects.Goroutines, func(k uint64, v bpf.GowaitGoroutine) { s.goroutines[k] = v }),
+		each(c.objects.Locks, func(k uint64, v bpf.GowaitLockState) { s.locks[k] = v }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := c.readCounters()
+	if err != nil {
+		return nil, err
+	}
+	s.counts = counts.minus(&c.window.counts)
+	runNS, err := c.runTime()
+	s.runNS = runNS - c.window.runNS
+	return s, err
+}
+
+// lostBuckets is the number of buckets of an edge in lost_waits, BUCKETS in the
+// program: one for each bit of a duration.
+const lostBuckets = 64
+
+// each calls f for every entry of a map that does not change meanwhile.
+func each[K, V any](m *ebpf.Map, f func(K, V)) error {
+	var k K
+	var v V
+	it := m.Iterate()
+	for it.Next(&k, &v) {
+		f(k, v)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("reading map %s: %w", m, err)
+	}
+	return nil
+}
+
+// clear empties the maps of a former window. No window must be open. The
+// counters stay: events come and go all the time, and a window is told by their
+// difference.
+func (c *Collector) clear() error {
+	return errors.Join(
+		clearMap[bpf.GowaitWaitKey, bpf.GowaitWaitSum](c.objects.Waits),
+		clearMap[bpf.GowaitPair, uint8](c.objects.Pairs),
+		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
+		clearMap[uint64, bpf.GowaitGoroutine](c.objects.Goroutines),
+		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
+		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
+	)
+}
+
+func clearMap[K, V any](m *ebpf.Map) error {
+	var keys []K
+	if err := each(m, func(k K, _ V) { keys = append(keys, k) }); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := m.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clearing map %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+func zeroArray[V any](m *ebpf.Map) error {
+	var zero V
+	for i := range m.MaxEntries() {
+		if err := m.Put(i, &zero); err != nil {
+			return fmt.Errorf("clearing map %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// readCounters sums the counters over the CPUs.
+func (c *Collector) readCounters() (counters, error) {
+	var sum counters
+	var perCPU []bpf.GowaitCounters
+	if err := c.objects.Counts.Lookup(uint32(0), &perCPU); err != nil {
+		return sum, fmt.Errorf("reading the counters: %w", err)
+	}
+	for _, cpu := range perCPU {
+		for i, n := range cpu.N {
+			sum[i] += int64(n)
+		}
+	}
+	return sum, nil
+}
+
+// runTime is the time the programs have run so far, 0 where the kernel does not count it.
+func (c *Collector) runTime() (int64, error) {
+	var sum time.Duration
+	for _, prog := range []*ebpf.Program{
+		c.objects.GowaitQueue, c.objects.GowaitDequeue, c.objects.GowaitReady, c.objects.GowaitRun,
+	} {
+		stats, err := prog.Stats()
+		if err != nil {
+			if errors.Is(err, ebpf.ErrNotSupported) {
+				return 0, nil
+			}
+			return 0, fmt.Errorf("reading a program's run time: %w", err)
+		}
+		sum += stats.Runtime
+	}
+	return int64(sum), nil
+}
+
+// awaitQuiet waits, at most 100 ms, until no program is under way that began
+// before the window was set. It reads the exits first: if as many have entered
+// by a later look, then none was inside between the two.
+func (c *Collector) awaitQuiet() bool {
+	for deadline := time.Now().Add(100 * time.Millisecond); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) {
+		before, err := c.readCounters()
+		if err != nil {
+			return false
+		}
+		after, err := c.readCounters()
+		if err != nil {
+			return false
+		}
+		if before[bpf.GowaitCounterC_LEFT] == after[bpf.GowaitCounterC_ENTERED] {
+			return true
+		}
+	}
+	return false
+}

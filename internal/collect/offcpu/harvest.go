@@ -1,0 +1,117 @@
+package offcpu
+
+import (
+	"math/bits"
+
+	"contend/bpf"
+)
+
+// harvest is what one window left in the kernel.
+type harvest struct {
+	sums     map[bpf.OffcpuOffKey]bpf.OffcpuOffSum
+	stacks   map[uint64]bpf.OffcpuStack
+	counters map[string]int64
+	cost     cost
+}
+
+// harvest reads the closed window. No event of the window is under way when it
+// reads the sums.
+func (c *Collector) harvest() (*harvest, error) {
+	settle()
+	threads, err := c.readThreads()
+	if err != nil {
+		return nil, err
+	}
+	settle()
+	h := &harvest{cost: c.readCost()}
+	if h.sums, err = c.readSums(); err != nil {
+		return nil, err
+	}
+	if h.counters, err = c.readCounters(); err != nil {
+		return nil, err
+	}
+	h.addOpen(threads, uint64(c.begin), uint64(c.end))
+	for k := range h.sums {
+		if k.Edge&uint8(bpf.OffcpuOffEdgeOFF_EDGE_END) != 0 {
+			h.counters[counterOpen] += int64(h.sums[k].Count)
+		}
+	}
+	h.counters[counterSeeded], h.counters[counterUnread] = int64(c.seeded), int64(c.unread)
+	h.counters[counterMissed] = int64(h.cost.missed - c.cost.missed)
+	h.stacks, err = c.readStacks()
+	return h, err
+}
+
+// addOpen adds the threads that were off the CPU at the window's end, as
+// add_interval of offcpu.bpf.c does for the others.
+func (h *harvest) addOpen(threads []bpf.OffcpuOpenWait, start, stop uint64) {
+	for _, w := range threads {
+		if w.Open == 0 || w.Off >= stop {
+			continue
+		}
+		k, begin := w.Key, w.Off
+		k.Edge = uint8(bpf.OffcpuOffEdgeOFF_EDGE_END)
+		if begin < start {
+			begin = start
+			k.Edge |= uint8(bpf.OffcpuOffEdgeOFF_EDGE_START)
+		}
+		waking := stop
+		switch {
+		case k.State != uint8(bpf.OffcpuOffStateOFF_BLOCKED):
+			waking = begin
+		case w.Waking != 0:
+			waking = min(max(w.Waking, begin), stop)
+		}
+		k.Bucket = log2(stop - begin)
+		s := h.sums[k]
+		s.Count++
+		s.Sleeping += waking - begin
+		s.Runqueue += stop - waking
+		s.Max = max(s.Max, stop-begin)
+		h.sums[k] = s
+	}
+}
+
+func (c *Collector) readSums() (map[bpf.OffcpuOffKey]bpf.OffcpuOffSum, error) {
+	sums := make(map[bpf.OffcpuOffKey]bpf.OffcpuOffSum)
+	var k bpf.OffcpuOffKey
+	var v bpf.OffcpuOffSum
+	it := c.objs.OffSums.Iterate()
+	for it.Next(&k, &v) {
+		sums[k] = v
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
+	}
+	lost := c.objs.LostSums.Iterate()
+	var i uint32
+	for lost.Next(&i, &v) {
+		if v.Count == 0 {
+			continue
+		}
+		const buckets, edges = 64, uint32(bpf.OffcpuOffEdgeOFF_EDGES)
+		sums[bpf.OffcpuOffKey{ // no stacks
+			State: uint8(i / buckets / edges), Edge: uint8(i / buckets % edges), Bucket: uint8(i % buckets),
+		}] = v
+	}
+	return sums, lost.Err()
+}
+
+func (c *Collector) readStacks() (map[uint64]bpf.OffcpuStack, error) {
+	stacks := make(map[uint64]bpf.OffcpuStack)
+	var id uint64
+	var s bpf.OffcpuStack
+	it := c.objs.Stacks.Iterate()
+	for it.Next(&id, &s) {
+		stacks[id] = s
+	}
+	return stacks, it.Err()
+}
+
+// log2 is log2_floor of offcpu.bpf.c.
+func log2(v uint64) uint8 {
+	if v == 0 {
+		return 0
+	}
+	return uint8(bits.Len64(v) - 1)
+}

@@ -1,0 +1,142 @@
+package offcpu
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"contend/bpf"
+	"contend/internal/collect/symbolize"
+)
+
+// layoutSince has offsets inside the runtime's structs by the first release
+// they hold for, oldest first. Source: src/runtime/runtime2.go of these
+// releases (and DWARF of binaries built by them); m grew within minors at
+// 1.23.12 and 1.24.6. g.m is at 48, g.sched at 56 and m.g0 at 0 in all.
+var layoutSince = []struct {
+	minor, patch                       int
+	schedBP, gLockedm, mCurg, mLockedg uint32
+}{
+	{22, 0, 104, 208, 192, 344},
+	{23, 0, 104, 216, 192, 344},
+	{23, 12, 104, 216, 192, 368},
+	{24, 0, 104, 216, 192, 344},
+	{24, 6, 104, 216, 192, 368},
+	{25, 0, 96, 208, 184, 360},
+	{26, 0, 96, 208, 184, 384},
+}
+
+const lastMinor = 27 // whose layout is 1.26's
+
+var release = regexp.MustCompile(`^go1\.(\d+)(?:\.(\d+))?$`)
+
+// layoutFor says where the runtime of a Go release keeps the goroutine that is
+// locked to a thread. Not known is no error: such threads then end at mcall. The
+// programs check in each case that the goroutine points back at its thread.
+func layoutFor(version string, b *symbolize.Binary) (bpf.OffcpuThreadLayout, bool) {
+	var out bpf.OffcpuThreadLayout
+	m := release.FindStringSubmatch(version)
+	if m == nil {
+		return out, false
+	}
+	minor, _ := strconv.Atoi(m[1])
+	patch, _ := strconv.Atoi(m[2])
+	tls, err := tlsOffset(b)
+	if err != nil || minor < layoutSince[0].minor || minor > lastMinor {
+		return out, false
+	}
+	for _, l := range layoutSince {
+		if minor > l.minor || minor == l.minor && patch >= l.patch {
+			out = bpf.OffcpuThreadLayout{
+				TlsG: tls, G_m: 48, G_schedSp: 56, G_schedPc: 64, G_schedBp: l.schedBP,
+				G_lockedm: l.gLockedm, M_g0: 0, M_curg: l.mCurg, M_lockedg: l.mLockedg,
+			}
+		}
+	}
+	return out, true
+}
+
+// tlsOffset finds where g is kept, relative to the thread's FS base.
+func tlsOffset(b *symbolize.Binary) (int64, error) {
+	f, err := b.Func("runtime.morestack")
+	if err != nil {
+		return 0, err
+	}
+	code, err := b.Code(f)
+	if err != nil {
+		return 0, err
+	}
+	return decodeTLS(code)
+}
+
+// decodeTLS reads the offset from the first instruction of runtime.morestack,
+// which loads g: MOVQ FS:off, DI, or MOVQ $off, CX; MOVQ FS:(CX), DI in
+// position-independent code.
+func decodeTLS(code []byte) (int64, error) {
+	for _, form := range []struct{ before, after []byte }{
+		{[]byte{0x64, 0x48, 0x8b, 0x3c, 0x25}, nil},
+		{[]byte{0x48, 0xc7, 0xc1}, []byte{0x64, 0x48, 0x8b, 0x39}},
+	} {
+		rest, ok := bytes.CutPrefix(code, form.before)
+		if ok && len(rest) >= 4 && bytes.HasPrefix(rest[4:], form.after) {
+			return int64(int32(binary.LittleEndian.Uint32(rest))), nil
+		}
+	}
+	return 0, errors.New("runtime.morestack does not begin with a load of g")
+}
+
+// codeRange gives the run-time addresses of the executable's code.
+func codeRange(path string, bias uint64) (start, end uint64, err error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			if start == 0 {
+				start = p.Vaddr + bias
+			}
+			end = p.Vaddr + p.Memsz + bias
+		}
+	}
+	if end == 0 {
+		return 0, 0, fmt.Errorf("%s has no code segment", path)
+	}
+	return start, end, nil
+}
+
+// frameless reports whether a function, stopped at the return address pc, has
+// not pushed a frame of its own. The frame-pointer chain then skips its caller,
+// whose address is at SP. So do the assembly stubs around SYSCALL, mostly, and a
+// function that was preempted in its stack check.
+func frameless(b *symbolize.Binary, pc uint64) bool {
+	frames := b.Frames(pc - 1)
+	if len(frames) == 0 {
+		return false
+	}
+	f := frames[len(frames)-1]
+	code, err := b.Code(symbolize.Func{Name: f.Func, Entry: f.Entry, End: pc})
+	if err != nil {
+		return false
+	}
+	pushAndMove := []byte{0x55, 0x48, 0x89, 0xe5} // PUSHQ BP; MOVQ SP, BP
+	return !bytes.Contains(code, pushAndMove) || callsMorestack(b, code, pc)
+}
+
+// callsMorestack reports whether code, which ends at pc, ends in a CALL of
+// runtime.morestack or a variant: that lies behind the function's body.
+func callsMorestack(b *symbolize.Binary, code []byte, pc uint64) bool {
+	const size = 5 // CALL rel32
+	if len(code) < size || code[len(code)-size] != 0xe8 {
+		return false
+	}
+	rel := int32(binary.LittleEndian.Uint32(code[len(code)-size+1:]))
+	callee := b.Frames(pc + uint64(int64(rel)))
+	return len(callee) > 0 && strings.HasPrefix(callee[0].Func, "runtime.morestack")
+}
