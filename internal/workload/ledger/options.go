@@ -152,7 +152,6 @@ func (o Options) perProducer() int { return o.InFlight / o.Producers }
 // saturated says that the load is bounded by what is in flight, not by a rate.
 func (o Options) saturated() bool { return o.Rate == 0 }
 
-// settings are the options as a result carries them.
 // Settings are the options as a result carries them.
 func (o Options) Settings() map[string]string {
 	return map[string]string{
