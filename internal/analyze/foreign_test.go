@@ -207,8 +207,13 @@ func TestWindowsOfOneProcess(t *testing.T) {
 		t.Errorf("%+v %+v", l, same.Totals)
 	}
 	fresh := mustReport(t, Options{}, waitsRun(b(), manifest(1, 10)), waitsRun(b(), manifest(2, 10)))
-	if l := fresh.Locks[0]; l.Instances != 2 {
-		t.Errorf("two processes share no instance: %+v", l)
+	if l := fresh.Locks[0]; l.Instances != 1 {
+		t.Errorf("the lock of a second process is no second instance: %+v", l)
+	}
+	pair := mustReport(t, Options{}, waitsRun(b().add(mutexLeaf+" main.f@1", labels{"class": "lock", "lock_addr": 0x20}, 1, 1, 0), manifest(1, 10)),
+		waitsRun(b(), manifest(2, 10)))
+	if l := pair.Locks[0]; l.Instances != 2 {
+		t.Errorf("two instances in one of two processes: %+v", l)
 	}
 }
 

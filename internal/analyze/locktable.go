@@ -148,7 +148,7 @@ func (s *lockSum) finish(t Totals) Lock {
 	l := s.Lock
 	l.Kind = s.kind()
 	l.Share = share(s.appNS, t.BlockedAppNS)
-	l.Instances = len(s.instances)
+	l.Instances = s.mostInstances()
 	if t.WallNS > 0 {
 		l.WaitingAvg = float64(l.DelayNS) / float64(t.WallNS)
 	}
@@ -187,6 +187,20 @@ func (s *lockSum) kind() string {
 	return best
 }
 
+// mostInstances is how many instances one process had, at most: the same lock
+// of another process is not one more.
+func (s *lockSum) mostInstances() int {
+	type process struct{ side, process int }
+	count := map[process]int{}
+	most := 0
+	for at := range s.instances {
+		p := process{at.side, at.process}
+		count[p]++
+		most = max(most, count[p])
+	}
+	return most
+}
+
 // heldUp fills in the share of wall time with at least one waiter. Several
 // instances may be held up at once, so their times do not add up: of each run
 // the longest is taken, a lower bound for the class.
@@ -203,8 +217,8 @@ func (s *lockSum) heldUp(l *Lock, wall int64) {
 	if share > 0 && l.Class == recording.ClassLock {
 		l.Ceiling = new(1 / share)
 	}
-	if n := len(s.instances); n > 1 {
-		l.HeldUpNote = fmt.Sprintf("the most held-up of %d instances in each run: a lower bound for all of them", n)
+	if n := l.Instances; n > 1 {
+		l.HeldUpNote = fmt.Sprintf("the most held-up of up to %d instances in a run: a lower bound for all of them", n)
 	}
 }
 

@@ -75,7 +75,7 @@ type Lock struct {
 	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
-	Instances    int      `json:"instances"`
+	Instances    int      `json:"instances"` // the most that one process had
 	MeanNS       float64  `json:"mean_ns"`
 	P50NS        int64    `json:"p50_ns"` // lower bounds, from power-of-two buckets
 	P99NS        int64    `json:"p99_ns"`

@@ -31,7 +31,7 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc.tables = tables
+	doc.tables = o.Experiment.first(tables)
 	doc.verdicts = diffVerdicts(d)
 	doc.facts = diffFacts(d)
 	doc.idle = noAverages

@@ -81,7 +81,7 @@ func (e *Experiment) view() *experimentView {
 		notes:    cleanAll(e.Notes),
 		charts:   runCharts(e.Runs),
 	}
-	for _, t := range []table{findingsTable(e.Findings), armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
+	for _, t := range []table{armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
 		if len(t.rows) > 0 && len(t.cols) > 1 {
 			v.tables = append(v.tables, t)
 		}
@@ -89,7 +89,14 @@ func (e *Experiment) view() *experimentView {
 	return v
 }
 
-// findingsTable stands first: what the experiment is for.
+// first puts what the experiment is for before the other tables.
+func (e *Experiment) first(tables []table) []table {
+	if e == nil || len(e.Findings) == 0 {
+		return tables
+	}
+	return slices.Insert(tables, 0, findingsTable(e.Findings))
+}
+
 func findingsTable(findings []Finding) table {
 	t := table{id: "findings", title: "what it was to show", cols: []column{text(""), text("here"), text("reference"), text("goal"), text("")}}
 	for _, f := range findings {

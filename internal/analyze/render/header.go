@@ -207,7 +207,7 @@ func idleLine(idle string, rules []analyze.RuleTake) string {
 		over = duration(float64(hidden)) + " of it on a contended lock"
 	}
 	if n == 0 {
-		return "idle " + idle
+		return "idle: " + idle
 	}
 	return fmt.Sprintf("idle %s (%s; %s)", idle, plural(n, "rule"), over)
 }

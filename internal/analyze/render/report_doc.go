@@ -28,7 +28,7 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.tables = tables
+	d.tables = o.Experiment.first(tables)
 	d.verdicts = []verdict{reportVerdict(r)}
 	d.facts = reportFacts(r)
 	d.idle = noAverages
