@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -11,21 +12,25 @@ import (
 	"contend/internal/workload/checkpoint"
 )
 
-// newSweep is a subcommand of experiment.
-func newSweep() *cobra.Command {
+// newTriggerSweep is a subcommand of sweep: the workload that it stands for was
+// published with tables, which its report has beside its own.
+func newTriggerSweep() *cobra.Command {
 	s := experiment.TriggerSweep{}
 	c := &cobra.Command{
-		Use:   "checkpoint-sweep",
-		Short: "Run the checkpoint workload over pipelines, bodies, loads and kinds of threads",
-		Long: "Checkpoint-sweep runs every arm of the checkpoint workload, unrecorded, in fresh processes over\n" +
+		Use:   "checkpoint-report",
+		Short: "Run the checkpoint workload over all its settings and write its report",
+		Long: "Checkpoint-report runs every arm of the checkpoint workload, unrecorded, in fresh processes over\n" +
 			"1 to 2000 pipelines, bodies of 0 to 20 ms, closed and open loads, OS threads and goroutines, and\n" +
 			"writes report.md and sweep.json. It takes about 14 minutes.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Tool = recording.Tool{Version: toolVersion(), Go: runtime.Version()}
 			s.Progress = cmd.ErrOrStderr()
-			s.Command = "contend experiment checkpoint-sweep"
-			s.Args = func(o *checkpoint.Options) []string { return workloadArgs(checkpoint.Info.Name, o.Arm, o) }
+			s.Command = "contend sweep checkpoint-report"
+			s.Live = func(o *checkpoint.Options) *experiment.Live {
+				args := workloadArgs(checkpoint.Info.Name, o.Arm, o)
+				return &experiment.Live{Name: checkpoint.Info.Name, Log: io.Discard, Args: func(string) []string { return args }}
+			}
 			return s.Run(cmd.Context(), host.Now)
 		},
 	}

