@@ -23,7 +23,7 @@ var checkpointNotes = map[string]string{
 
 // The coordinator lock, and the one who sleeps under it.
 const (
-	coordinatorLock = "checkpoint.(*coordinator).mu"
+	coordinatorLock = "coordinator lock"
 	savepointSite   = "checkpoint.(*coordinator).savepoint"
 )
 
@@ -70,15 +70,18 @@ func (r *Result) triggerRuns(series string) ([]triggerRun, error) {
 
 // attribute takes in one row of a run's lock table.
 func (t *triggerRun) attribute(l *analyze.Lock, first bool, ops float64) {
-	if !strings.HasSuffix(l.Name, coordinatorLock) {
+	if l.Name != coordinatorLock {
 		return
 	}
 	t.coordinator, t.leads, t.share = float64(l.DelayNS)/ops, first, l.Share
+	ended := 0.0
 	for _, s := range l.Wakers {
+		ended += float64(s.DelayNS)
 		if strings.Contains(s.Site, savepointSite) {
-			t.bySavepoint += s.Share
+			t.bySavepoint += float64(s.DelayNS)
 		}
 	}
+	t.bySavepoint /= max(ended, 1) // a wait cut by the window's end was ended by nobody
 	for _, h := range l.Holders {
 		t.held = max(t.held, 0)
 		if strings.Contains(h.Site, savepointSite) {

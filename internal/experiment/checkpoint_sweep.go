@@ -163,13 +163,16 @@ func gridSetting(family, load string, pipelines int, body time.Duration, quick b
 	closed := load == checkpoint.Closed
 	switch {
 	case family == checkpoint.OSThreads:
-		set.arms = []string{checkpoint.PerPipeline, checkpoint.Shared, checkpoint.Lanes}
-		if closed && body < time.Millisecond && !quick { // where the arms differ by microseconds
+		set.arms = []string{checkpoint.PerPipeline, checkpoint.Shared}
+		if closed {
+			set.arms = append(set.arms, checkpoint.Lanes)
+		}
+		if closed && body == 0 && !quick { // where the arms differ by microseconds
 			set.rounds = 3
 		}
 	case closed:
 		set.arms = []string{checkpoint.PerPipeline, checkpoint.Shared, checkpoint.Lanes, checkpoint.AfterFunc}
-	default:
+	case body >= time.Millisecond: // where an open load makes a difference
 		set.arms = []string{checkpoint.Shared}
 	}
 	return set

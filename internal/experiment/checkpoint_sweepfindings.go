@@ -104,7 +104,7 @@ func (r *TriggerSweepResult) lanesAtOne(c triggerCells) []string {
 func (r *TriggerSweepResult) lanesMixed(c triggerCells) []string {
 	k := triggerKey{partMixed, checkpoint.OSThreads, checkpoint.Closed, checkpoint.Lanes, 500, 20 * time.Millisecond}
 	lanes, ok := c.of(k, p50(checkpoint.Trip))
-	threads, _ := c.of(k, figure(checkpoint.GaugeScheduler))
+	threads, _ := c.of(k, gauge(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Shared
 	shared, ok2 := c.of(k, p50(checkpoint.Trip))
 	if !ok || !ok2 {
@@ -147,18 +147,16 @@ func (r *TriggerSweepResult) bounded(c triggerCells) []string {
 	}
 	level, worst := 0, 0.0
 	for _, k := range keys {
-		first, _ := c.of(k, figure(checkpoint.GaugeFirst))
-		last, _ := c.of(k, figure(checkpoint.GaugeLast))
-		if last < 1.25*first+1e7 {
+		last, _ := c.of(k, gauge(checkpoint.GaugeLast))
+		peak, _ := c.of(k, gauge(checkpoint.GaugePeak))
+		off := math.Abs(last/max(measuredForm(c, k), 1) - 1)
+		if worst = max(worst, off); off < 0.25 && peak <= float64(k.pipelines)+1 { // and the probe
 			level++
-		}
-		if form := measuredForm(c, k); form > 0 {
-			worst = max(worst, math.Abs(last/form-1))
 		}
 	}
 	return []string{
-		"closed load past saturation: the delay levels off",
-		fmt.Sprintf("level in %d of %d settings; farthest from the closed form with the measured body: %.0f %%", level, len(keys), worst*100),
+		"closed load past saturation: at most one trigger a pipeline waits, and the delay is that of the closed form",
+		fmt.Sprintf("in %d of %d settings; at most %.0f %% off the closed form with the measured body", level, len(keys), worst*100),
 		`"grows for as long as the overload lasts"`, refuted(level == len(keys)),
 	}
 }
@@ -171,8 +169,8 @@ func (r *TriggerSweepResult) unbounded(c triggerCells) []string {
 	}
 	grows := 0
 	for _, k := range keys {
-		begin, _ := c.of(k, figure(checkpoint.GaugeBegin))
-		end, _ := c.of(k, figure(checkpoint.GaugeEnd))
+		begin, _ := c.of(k, gauge(checkpoint.GaugeBegin))
+		end, _ := c.of(k, gauge(checkpoint.GaugeEnd))
 		if end > 1.1*begin {
 			grows++
 		}
@@ -191,11 +189,11 @@ func refuted(ok bool) string {
 func (r *TriggerSweepResult) threads(c triggerCells) []string {
 	p := r.pipelines()
 	k := grid(checkpoint.OSThreads, checkpoint.Closed, checkpoint.PerPipeline, p[len(p)-1], 0)
-	own, ok := c.of(k, figure(checkpoint.GaugeScheduler))
+	own, ok := c.of(k, gauge(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Shared
-	shared, _ := c.of(k, figure(checkpoint.GaugeScheduler))
+	shared, _ := c.of(k, gauge(checkpoint.GaugeScheduler))
 	k.arm = checkpoint.Lanes
-	lanes, _ := c.of(k, figure(checkpoint.GaugeScheduler))
+	lanes, _ := c.of(k, gauge(checkpoint.GaugeScheduler))
 	if !ok {
 		return nil
 	}

@@ -87,7 +87,7 @@ func (r *TriggerSweepResult) writeReference(b *strings.Builder, c triggerCells) 
 				beside(c.micro(k, p50(checkpoint.Trip)), ref.perP50), beside(c.micro(sh, p50(checkpoint.Trip)), ref.sharedP50), c.micro(ln, p50(checkpoint.Trip)),
 				beside(c.micro(k, p99(checkpoint.Trip)), ref.perP99), beside(c.micro(sh, p99(checkpoint.Trip)), ref.sharedP99), c.micro(ln, p99(checkpoint.Trip)),
 				beside(c.ratio(k, checkpoint.PerPipeline, checkpoint.Shared, meanOf(checkpoint.Trip)), ref.ratio),
-				c.number(k, figure(checkpoint.GaugeThreads)) + " / " + c.number(sh, figure(checkpoint.GaugeThreads)) + " / " + c.number(ln, figure(checkpoint.GaugeThreads)),
+				c.number(k, gauge(checkpoint.GaugeThreads)) + " / " + c.number(sh, gauge(checkpoint.GaugeThreads)) + " / " + c.number(ln, gauge(checkpoint.GaugeThreads)),
 			})
 		}
 	}
@@ -112,7 +112,7 @@ func (r *TriggerSweepResult) writeUtilization(b *strings.Builder, c triggerCells
 				continue
 			}
 			ask, busy := "–", "–"
-			if u, _ := c.of(k, figure(checkpoint.GaugeUtilization)); arm != checkpoint.PerPipeline {
+			if u, _ := c.of(k, gauge(checkpoint.GaugeUtilization)); arm != checkpoint.PerPipeline {
 				ask = fmt.Sprintf("%.0f %%", u*100)
 				s, _ := c.of(k, func(r *recording.WorkloadResult) float64 { return r.BusyShare })
 				busy = fmt.Sprintf("%.0f %%", s*100)
@@ -121,7 +121,7 @@ func (r *TriggerSweepResult) writeUtilization(b *strings.Builder, c triggerCells
 				bodyText(body), ask, busy, arm,
 				c.micro(k, meanOf(checkpoint.Trip)) + " / " + c.micro(k, p50(checkpoint.Trip)) + " / " + c.micro(k, p99(checkpoint.Trip)),
 				loadReference[body][arm], c.micro(k, p50(checkpoint.Delay)), c.micro(k, p50(checkpoint.Queue)),
-				c.number(k, figure(checkpoint.GaugeScheduler)),
+				c.number(k, gauge(checkpoint.GaugeScheduler)),
 			})
 		}
 	}
@@ -144,12 +144,12 @@ func (r *TriggerSweepResult) writeCliff(b *strings.Builder, c triggerCells) {
 			if len(c[k]) == 0 {
 				continue
 			}
-			u, _ := c.of(k, figure(checkpoint.GaugeUtilization))
+			u, _ := c.of(k, gauge(checkpoint.GaugeUtilization))
 			busy, _ := c.of(k, func(r *recording.WorkloadResult) float64 { return r.BusyShare })
 			rows = append(rows, []string{
 				fmt.Sprintf("%.0f %%", u*100), fmt.Sprintf("%.0f %%", busy*100), load,
 				c.micro(k, p50(checkpoint.Queue)), c.micro(k, p99(checkpoint.Queue)), c.micro(k, p99(checkpoint.Delay)), c.micro(k, p50(checkpoint.Trip)),
-				c.number(k, figure(checkpoint.GaugeBegin)) + " → " + c.number(k, figure(checkpoint.GaugeEnd)), safety(c, k),
+				c.number(k, gauge(checkpoint.GaugeBegin)) + " → " + c.number(k, gauge(checkpoint.GaugeEnd)), safety(c, k),
 			})
 		}
 	}
@@ -172,7 +172,7 @@ func (r *TriggerSweepResult) writeBacklog(b *strings.Builder, c triggerCells) {
 		for _, body := range r.bodies(partGrid) {
 			for _, load := range []string{checkpoint.Closed, checkpoint.Open} {
 				k := grid(checkpoint.OSThreads, load, checkpoint.Shared, p, body)
-				u, ok := c.of(k, figure(checkpoint.GaugeUtilization))
+				u, ok := c.of(k, gauge(checkpoint.GaugeUtilization))
 				if !ok || u < 1 {
 					continue
 				}
@@ -182,8 +182,8 @@ func (r *TriggerSweepResult) writeBacklog(b *strings.Builder, c triggerCells) {
 				}
 				rows = append(rows, []string{
 					strconv.Itoa(p), bodyText(body), fmt.Sprintf("%.0f %%", u*100), load,
-					milli(c, k, figure(checkpoint.GaugeFirst)), milli(c, k, figure(checkpoint.GaugeLast)), predicted,
-					c.number(k, figure(checkpoint.GaugeBegin)) + " → " + c.number(k, figure(checkpoint.GaugeEnd)),
+					milli(c, k, gauge(checkpoint.GaugeFirst)), milli(c, k, gauge(checkpoint.GaugeLast)), predicted,
+					c.number(k, gauge(checkpoint.GaugeBegin)) + " → " + c.number(k, gauge(checkpoint.GaugeEnd)),
 				})
 			}
 		}
@@ -202,7 +202,7 @@ func milli(c triggerCells, k triggerKey, f func(*recording.WorkloadResult) float
 // predict is the closed form for a setting, nominal and with the body that was
 // measured.
 func (r *TriggerSweepResult) predict(c triggerCells, k triggerKey) string {
-	nominal, _ := c.of(k, figure(checkpoint.GaugePredicted))
+	nominal, _ := c.of(k, gauge(checkpoint.GaugePredicted))
 	return fmt.Sprintf("%.3g; measured body %.3g", nominal/1e6, measuredForm(c, k)/1e6)
 }
 
@@ -236,7 +236,7 @@ func (r *TriggerSweepResult) writeMixed(b *strings.Builder, c triggerCells) {
 			rows = append(rows, []string{
 				strconv.Itoa(p), arm, c.micro(k, p50(checkpoint.Trip)), c.micro(k, p99(checkpoint.Trip)),
 				c.micro(k, p50(checkpoint.FastDelay)), c.micro(k, p99(checkpoint.FastDelay)), c.micro(k, p50(checkpoint.Delay)),
-				c.number(k, figure(checkpoint.GaugeScheduler)), c.number(k, figure(checkpoint.GaugeThreads)),
+				c.number(k, gauge(checkpoint.GaugeScheduler)), c.number(k, gauge(checkpoint.GaugeThreads)),
 			})
 		}
 	}
@@ -258,7 +258,7 @@ func (r *TriggerSweepResult) writeGrid(b *strings.Builder, c triggerCells) {
 							continue
 						}
 						ask := "–"
-						if u, _ := c.of(k, figure(checkpoint.GaugeUtilization)); u > 0 {
+						if u, _ := c.of(k, gauge(checkpoint.GaugeUtilization)); u > 0 {
 							ask = fmt.Sprintf("%.0f %%", u*100)
 						}
 						rows = append(rows, []string{
@@ -266,7 +266,7 @@ func (r *TriggerSweepResult) writeGrid(b *strings.Builder, c triggerCells) {
 							c.micro(k, p50(checkpoint.Trip)) + " / " + c.micro(k, p99(checkpoint.Trip)) + " / " + c.micro(k, meanOf(checkpoint.Trip)),
 							c.number(k, func(r *recording.WorkloadResult) float64 { return float64(r.Latency[checkpoint.Trip].Count) }),
 							c.micro(k, p50(checkpoint.Delay)) + " / " + c.micro(k, p99(checkpoint.Delay)),
-							ask, c.number(k, figure(checkpoint.GaugeScheduler)), c.number(k, figure(checkpoint.GaugeThreads)),
+							ask, c.number(k, gauge(checkpoint.GaugeScheduler)), c.number(k, gauge(checkpoint.GaugeThreads)),
 						})
 					}
 				}

@@ -61,7 +61,7 @@ func meanOf(what string) func(*recording.WorkloadResult) float64 {
 	return func(r *recording.WorkloadResult) float64 { return r.Latency[what].Mean }
 }
 
-func figure(name string) func(*recording.WorkloadResult) float64 {
+func gauge(name string) func(*recording.WorkloadResult) float64 {
 	return func(r *recording.WorkloadResult) float64 { return r.Gauges[name] }
 }
 

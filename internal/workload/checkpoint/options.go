@@ -87,7 +87,7 @@ func Defaults() Options {
 		Body:      500 * time.Microsecond,
 		Load:      Closed,
 		Family:    OSThreads,
-		Complete:  800 * time.Millisecond,
+		Complete:  1200 * time.Millisecond, // more than an interval: a checkpoint is slow when a savepoint waits for it
 		ProbeGap:  time.Millisecond,
 		Window:    time.Second,
 	}
