@@ -80,7 +80,7 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 // lockedGoroutine is locked_goroutine of offcpu.bpf.c, for a thread at rest.
 func (c *Collector) lockedGoroutine(w bpf.OffcpuOpenWait) uint64 {
 	l, known := layoutFor(c.process.GoVersion, c.binary)
-	if !known || w.Key.State != uint8(bpf.OffcpuOffStateOFF_BLOCKED) {
+	if !known {
 		return 0
 	}
 	g := c.word(w.Fsbase + uint64(l.TlsG))
