@@ -565,8 +565,6 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 	if (!preempt && state != TASK_RUNNING) {
 		t->key.state = OFF_BLOCKED;
 		t->key.kernel = kernel_stack(c, ctx, 0);
-		if (t->key.flags & OFF_SYSCALL)
-			t->key.at_sp = code_word(regs->sp);
 	} else if (!preempt && regs->orig_ax == NR_SCHED_YIELD) {
 		t->key.state = OFF_RUNNABLE;
 	} else {
@@ -585,6 +583,7 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 					 user_word(g + thread_layout.g_sched_sp),
 					 user_word(g + thread_layout.g_sched_bp));
 	} else {
+		t->key.at_sp = code_word(regs->sp);
 		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp);
 	}
 	t->off = now;
