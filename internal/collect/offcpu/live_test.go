@@ -67,6 +67,9 @@ func TestDesignedTotals(t *testing.T) {
 					continue
 				}
 				checkTotals(t, out.Profiles[recording.OffCPU], truth)
+				if got := sum(out.Profiles[recording.OffCPU], "main.sleepInKernel.func1"); got.sleeping < 196*time.Millisecond {
+					t.Errorf("sleep: %v sleeping, %v queued: designed are 20 sleeps of 10 ms", got.sleeping, got.queue)
+				}
 				checkPreempted(t, out.Profiles[recording.OffCPU], truth["spin"])
 				checkHarmless(t, out)
 				return
