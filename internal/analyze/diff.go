@@ -77,5 +77,7 @@ type Change struct {
 type GateRow struct {
 	Expr    string `json:"expr"`
 	Tripped bool   `json:"tripped"`
-	Reason  string `json:"reason"`
+	// Inconclusive: the recordings cannot decide it. It then trips under Strict only.
+	Inconclusive bool   `json:"inconclusive,omitempty"`
+	Reason       string `json:"reason"`
 }

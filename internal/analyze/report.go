@@ -22,6 +22,9 @@ type Report struct {
 	Boundaries []Boundary                `json:"boundaries"`
 	Roots      []Root                    `json:"roots"`
 	Functions  []Root                    `json:"functions,omitempty"`
+	Wakers     []Root                    `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
+	Categories []Root                    `json:"categories,omitempty"` // blocked time by the rules' categories
+	Omitted    []Omitted                 `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
 	Rules      []RuleTake                `json:"rules,omitempty"`
 	Workload   *recording.WorkloadResult `json:"workload,omitempty"`
 	Flames     []Flame                   `json:"-"`
@@ -43,6 +46,7 @@ type Totals struct {
 	RunQueueNS     int64  `json:"runqueue_ns"`
 	Contentions    int64  `json:"contentions"`
 	OpenWaits      int64  `json:"open_waits"` // cut by an edge of the window
+	OpenNS         int64  `json:"open_ns"`    // their part of WaitNS: the time inside the window
 	Operations     *int64 `json:"operations,omitempty"`
 }
 
@@ -66,16 +70,18 @@ type Lock struct {
 	Contentions  int64    `json:"contentions"`
 	Share        float64  `json:"share"` // of BlockedAppNS; shown, never tested
 	WaitingAvg   float64  `json:"waiting_avg"`
-	HeldUpShare  *float64 `json:"held_up_share"` // wall time with at least one waiter ÷ wall
-	Ceiling      *float64 `json:"ceiling,omitempty"`
+	HeldUpShare  *float64 `json:"held_up_share"`          // wall time with at least one waiter ÷ wall
+	HeldUpNote   string   `json:"held_up_note,omitempty"` // how the shares of several instances were combined
+	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
-	Instances    int      `json:"instances"`
+	Instances    int      `json:"instances"` // the most that one process had
 	MeanNS       float64  `json:"mean_ns"`
 	P50NS        int64    `json:"p50_ns"` // lower bounds, from power-of-two buckets
 	P99NS        int64    `json:"p99_ns"`
 	MaxNS        int64    `json:"max_ns"`
-	OpenWaits    int64    `json:"open_waits"`
+	OpenWaits    int64    `json:"open_waits"` // not in Contentions, nor in the mean and the percentiles
+	OpenNS       int64    `json:"open_ns"`    // in DelayNS: their time inside the window
 	Waiters      []Site   `json:"waiters"`
 	Wakers       []Site   `json:"wakers"`
 	Holders      []Holder `json:"holders,omitempty"`
@@ -118,6 +124,13 @@ type Root struct {
 	Share       float64 `json:"share"`
 }
 
+// Omitted is what a limit cut from the end of a table.
+type Omitted struct {
+	Table   string `json:"table"`
+	Rows    int    `json:"rows"`
+	DelayNS int64  `json:"delay_ns"`
+}
+
 // RuleTake says how much one rule took out of the blocked time.
 type RuleTake struct {
 	Rule        string `json:"rule"`
@@ -141,7 +154,7 @@ type Flame struct {
 // is its own plus its children's, and Values[1] is zero where Sides is 1.
 type Node struct {
 	Name     string
-	Kind     string // "app", "std", "runtime", "kernel", "mark" (synthetic, like [stack lost])
+	Kind     string // one of the Kind constants
 	Values   [2]float64
 	Children []*Node
 }

@@ -42,6 +42,13 @@ const (
 	LabelOpen     = "open"      // "start" or "end": the wait was cut by that edge of the window
 )
 
+// Keys of Manifest.Labels in an experiment's recordings.
+const (
+	ExperimentLabel = "experiment" // its name and seed: equal in all runs of one experiment
+	PairLabel       = "pair"       // number of the pair, from 1
+	OrderLabel      = "order"      // position among all runs, from 1
+)
+
 // Classes of waits, the values of LabelClass.
 const (
 	ClassLock      = "lock"      // Mutex, RWMutex, fdMutex
@@ -141,7 +148,7 @@ type Overhead struct {
 	ProbeHits int64 `json:"probe_hits"`
 	BPFRunNS  int64 `json:"bpf_run_ns"`
 	TrapNS    int64 `json:"trap_ns,omitempty"` // estimated: hits × calibrated cost of one trap
-	// Share is (BPFRunNS + TrapNS) ÷ the target's CPU time, or ÷ wall time where that is unknown.
+	// Share is (BPFRunNS + TrapNS) ÷ the target's CPU time, or ÷ one core's where that is more.
 	Share float64 `json:"share"`
 }
 
@@ -167,8 +174,26 @@ type HostState struct {
 	Throttles  *int64   `json:"throttles,omitempty"` // core and package throttle counts, summed
 	Celsius    *float64 `json:"celsius,omitempty"`   // hottest package sensor
 	Steal      *float64 `json:"steal,omitempty"`     // jiffies of steal since boot, in seconds
-	BusyOther  *float64 `json:"busy_other,omitempty"`
-	Load1      *float64 `json:"load1,omitempty"`
+	// BusyOther is the share of all CPUs that other processes used in the window that ends here.
+	BusyOther *float64 `json:"busy_other,omitempty"`
+	Load1     *float64 `json:"load1,omitempty"`
 	// EffectiveMHz is measured by timing a chain of dependent instructions.
 	EffectiveMHz *float64 `json:"effective_mhz,omitempty"`
+	// ClockIndex is the same measurement without the assumption about the
+	// instructions' latency: dependent operations per microsecond.
+	ClockIndex *float64 `json:"clock_index,omitempty"`
+
+	Virtual       *bool    `json:"virtual,omitempty"` // the CPU says that a hypervisor runs it
+	ScalingDriver string   `json:"scaling_driver,omitempty"`
+	IdleState     string   `json:"idle_state,omitempty"`       // deepest idle state not disabled
+	IdleExitUS    *float64 `json:"idle_exit_us,omitempty"`     // its exit latency
+	SMT           *bool    `json:"smt,omitempty"`              // sibling threads are active
+	NUMABalancing *bool    `json:"numa_balancing,omitempty"`   //
+	THP           string   `json:"thp,omitempty"`              // transparent huge pages: always, madvise, never
+	Swappiness    *int     `json:"swappiness,omitempty"`       //
+	Swap          *bool    `json:"swap,omitempty"`             // a swap area is in use
+	Uptime        *float64 `json:"uptime_seconds,omitempty"`   //
+	Busy          *float64 `json:"busy_seconds,omitempty"`     // CPU time of all processes since boot
+	BusyOwn       *float64 `json:"busy_own_seconds,omitempty"` // of the recorder and its descendants
+	StealShare    *float64 `json:"steal_share,omitempty"`      // over the window that ends here; of all CPUs
 }

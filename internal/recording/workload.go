@@ -13,7 +13,9 @@ type WorkloadResult struct {
 	Executor   ExecutorCounters   `json:"executor"`
 	// BusyShare is the share of the window in which the executor had work: 1 − time on an empty queue ÷ elapsed.
 	BusyShare float64 `json:"busy_share"`
-	Verify    Verify  `json:"verify"`
+	// InFlight is the mean number of messages published and not yet acknowledged.
+	InFlight float64 `json:"in_flight_mean"`
+	Verify   Verify  `json:"verify"`
 }
 
 // Latency summarises one latency histogram, in nanoseconds.

@@ -23,6 +23,25 @@ const (
 	CommandFD = 4
 )
 
+// Values of Event.Event and Command.Command.
+const (
+	EventWarm  = "warm"
+	EventBegin = "begin"
+	EventEnd   = "end"
+	EventFinal = "final"
+	EventError = "error"
+
+	CommandWindow = "window"
+	CommandStop   = "stop"
+)
+
+// Info describes a workload to the command line.
+type Info struct {
+	Name    string
+	Summary string
+	Arms    []string // the first is the default
+}
+
 // Event is one line from the workload.
 type Event struct {
 	Event  string                    `json:"event"`
@@ -30,6 +49,8 @@ type Event struct {
 	MonoNS int64                     `json:"mono_ns,omitempty"` // CLOCK_MONOTONIC
 	Result *recording.WorkloadResult `json:"result,omitempty"`
 	Error  string                    `json:"error,omitempty"`
+	// Pprof is the base URL of the process's own profiles, in "warm", where it serves them.
+	Pprof string `json:"pprof,omitempty"`
 }
 
 // Command is one line to the workload.

@@ -24,12 +24,13 @@ import (
 	"contend/internal/recording"
 )
 
-const targetSource = "testdata/locks/main.go"
+const targetSource = "testdata/locks"
 
 // ledger is what testdata/locks knows of its own waits.
 type ledger struct {
 	Waits   int64 `json:"waits"`
 	DelayNS int64 `json:"delay_ns"`
+	SpanNS  int64 `json:"span_ns"`
 	ReadyNS int64 `json:"ready_ns"`
 	Ops     int64 `json:"ops"`
 	Errors  int64 `json:"errors"`
@@ -64,7 +65,7 @@ var builds sync.Map // flags → func() (string, error)
 func buildTarget(t testing.TB, flags ...string) string {
 	build, _ := builds.LoadOrStore(fmt.Sprint(flags), sync.OnceValues(func() (string, error) {
 		exe := filepath.Join(buildDir, "locks"+strings.ReplaceAll(strings.Join(flags, ""), " ", ""))
-		args := append(append([]string{"build", "-o", exe}, flags...), "./testdata/locks")
+		args := append(append([]string{"build", "-o", exe}, flags...), "./"+targetSource)
 		out, err := exec.Command("go", args...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w\n%s", err, out)
@@ -256,7 +257,8 @@ func frames(s *profile.Sample) []string {
 
 // hasFrame reports a frame of that function on the line marked "// @mark".
 func hasFrame(t testing.TB, s *profile.Sample, function, mark string) bool {
-	want := fmt.Sprintf("%s:%d", function, markedLine(t, mark))
+	_, line := marked(t, mark)
+	want := fmt.Sprintf("%s:%d", function, line)
 	for _, f := range frames(s) {
 		if f == want {
 			return true
@@ -265,29 +267,36 @@ func hasFrame(t testing.TB, s *profile.Sample, function, mark string) bool {
 	return false
 }
 
-// markedLine finds the line of the target's source that ends in "// @mark".
-func markedLine(t testing.TB, mark string) int {
+// marked finds the line of the target's source that ends in "// @mark".
+func marked(t testing.TB, mark string) (path string, line int) {
 	t.Helper()
-	source, err := os.ReadFile(targetSource)
+	files, err := filepath.Glob(targetSource + "/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, line := range strings.Split(string(source), "\n") {
-		if strings.HasSuffix(line, "// @"+mark) {
-			return i + 1
+	for _, path := range files {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if strings.HasSuffix(line, "// @"+mark) {
+				return path, i + 1
+			}
 		}
 	}
 	t.Fatalf("%s has no line marked @%s", targetSource, mark)
-	return 0
+	return "", 0
 }
 
 // site is a waker label: where the target releases a lock.
 func site(t testing.TB, function, mark string) string {
-	path, err := filepath.Abs(targetSource)
+	path, line := marked(t, mark)
+	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s %s:%d", function, path, markedLine(t, mark))
+	return fmt.Sprintf("%s %s:%d", function, path, line)
 }
 
 // eventually polls for what has no event to wait for, for at most ten seconds.

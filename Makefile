@@ -1,0 +1,49 @@
+# contend: build, test and measure. Building needs Go alone; the rest installs what it needs.
+
+BIN := bin/contend
+# The hand-over experiment's flags; EXPERIMENT='--quick -o DIR' for a smoke.
+EXPERIMENT ?= -o reports/handover --force
+# What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
+# gets it installed; elsewhere the tests say what is missing.
+apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
+
+.PHONY: help build test test-race lint generate check-generated page bench experiment clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+build: ## build bin/contend
+	go build -o $(BIN) ./cmd/contend
+
+test: build ## run the whole test suite, BPF and browser included
+	@$(call apt,chromium,chromium)
+	CONTEND_REQUIRE_BPF=1 CONTEND_REQUIRE_BROWSER=1 go test -shuffle=on -timeout 15m ./...
+	$(MAKE) test-race
+
+test-race: ## run the concurrent packages' tests under the race detector
+	go test -race -shuffle=on -timeout 10m ./internal/handover/... ./internal/workload/... ./internal/experiment/... ./internal/collect/endpoint/...
+
+lint: ## gofmt, vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+
+generate: ## compile the BPF objects (needs Debian's clang-19, llvm-19, libbpf-dev)
+	@$(call apt,clang-19,clang-19 llvm-19 libbpf-dev)
+	go generate ./bpf
+
+check-generated: ## the committed BPF objects are what their sources compile to
+	@$(MAKE) --no-print-directory generate
+	@git diff --exit-code --stat -- bpf || { echo "bpf/ is not what its sources compile to: run make generate and commit"; exit 1; }
+
+page: ## bundle the report page's script (needs Node)
+	cd internal/analyze/render/page && npm ci --no-audit --no-fund && npm run build
+
+bench: ## run the benchmarks, six times each, for benchstat
+	go test -run '^$$' -bench . -benchmem -count 6 ./internal/...
+
+experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
+	$(BIN) experiment handover $(EXPERIMENT)
+
+clean: ## remove what was built
+	rm -rf bin

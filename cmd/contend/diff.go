@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/google/pprof/profile"
+	"github.com/spf13/cobra"
+
+	"contend/internal/analyze"
+	"contend/internal/analyze/render"
+	"contend/internal/input"
+)
+
+type diffOptions struct {
+	viewOptions
+	per    string
+	failOn []string
+}
+
+func newDiff() *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff BASELINE CANDIDATE",
+		Short: "Compare two recordings or series: which lock got slower, and is it real",
+		Args:  exactArgs("a baseline", "a candidate"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.limited = cmd.Flags().Changed("limit")
+			if err := o.check(); err != nil {
+				return err
+			}
+			if o.per != "" && o.per != "operation" && o.per != "second" {
+				return usagef("--per %s: operation or second", o.per)
+			}
+			return runDiff(o, args[0], args[1], cmd.OutOrStdout())
+		},
+	}
+	o.add(c.Flags())
+	c.Flags().StringVar(&o.per, "per", "", "operation or second (default: operation, where operations were counted)")
+	c.Flags().StringArrayVar(&o.failOn, "fail-on", nil, "exit 3 when this comes true, like 'lock:executor queue>+10%' or 'total>+5%'; repeatable")
+	return c
+}
+
+func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error {
+	opt, err := o.options()
+	if err != nil {
+		return err
+	}
+	base, warnings, err := input.Side(baseline)
+	if err != nil {
+		return err
+	}
+	cand, more, err := input.Side(candidate)
+	if err != nil {
+		return err
+	}
+	opt.Per, opt.FailOn = o.per, o.failOn
+	opt.Paired = input.Pair(&base, &cand)
+	d, err := analyze.Compare(base, cand, opt)
+	if err != nil {
+		return err
+	}
+	d.Warnings = append(append(d.Warnings, warnings...), more...)
+	if err := o.write(stdout, func(w io.Writer) error {
+		if o.format == formatPprof {
+			return writeDiffPprof(w, d.Baseline.Profile, base, cand)
+		}
+		return render.Diff(w, d, render.Format(o.format), o.render(stdout, baseline, candidate))
+	}); err != nil {
+		return err
+	}
+	for _, g := range d.Gate {
+		if g.Tripped {
+			return fmt.Errorf("%w: %s: %s", errGate, g.Expr, g.Reason)
+		}
+	}
+	if o.strict && d.Undecided() {
+		return fmt.Errorf("%w: it could not be decided, and --strict was given", errGate)
+	}
+	if o.strict && d.Lost != [2]int64{} {
+		return fmt.Errorf("%w: %d in the baseline, %d in the candidate", errLost, d.Lost[0], d.Lost[1])
+	}
+	return nil
+}
+
+// writeDiffPprof writes candidate − baseline, marked as pprof marks a base, so
+// that `go tool pprof` shows the shares of the baseline's total.
+func writeDiffPprof(w io.Writer, name string, base, cand analyze.Side) error {
+	b, err := merged(name, base)
+	if err != nil {
+		return err
+	}
+	c, err := merged(name, cand)
+	if err != nil {
+		return err
+	}
+	b.SetLabel("pprof::base", []string{"true"})
+	b.Scale(-1)
+	p, err := profile.Merge([]*profile.Profile{b, c})
+	if err != nil {
+		return err
+	}
+	return p.Write(w)
+}

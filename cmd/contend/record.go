@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"contend/internal/analyze"
+	"contend/internal/analyze/render"
+	"contend/internal/collect"
+	"contend/internal/host"
+	"contend/internal/input"
+	"contend/internal/recording"
+	"contend/internal/workload/ledger"
+)
+
+// recordOptions are record's flags.
+type recordOptions struct {
+	pid      int
+	workload string
+	arm      string
+	command  []string
+	output   string
+	force    bool
+	duration time.Duration
+	timed    bool // --duration was given
+	collect  []string
+	named    bool // --collect was given
+	waits    string
+	pprof    string
+	labels   map[string]string
+	ready    string
+	strict   bool
+	settings ledger.Options
+}
+
+func newRecord() *cobra.Command {
+	o := recordOptions{settings: ledger.Defaults()}
+	c := &cobra.Command{
+		Use:   "record [--pid PID | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
+		Short: "Record where a running Go program waits",
+		Long: "Record attaches to a running Go process, or starts one, and writes where its goroutines\n" +
+			"and threads waited into a folder of plain pprof files. With no target it records the\n" +
+			"hand-over workload's baseline arm. Ctrl-C ends it early and keeps what was seen.",
+		Example: "  contend record --pid 4711 -o before\n" +
+			"  contend record --workload handover --arm batched -o candidate\n" +
+			"  contend record -d 30s -- ./broker --config broker.conf",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.command = args
+			o.timed, o.named = cmd.Flags().Changed("duration"), cmd.Flags().Changed("collect")
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runRecord(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.pid, "pid", 0, "the process to attach to")
+	f.StringVar(&o.workload, "workload", "", "record one of contend's own workloads: handover")
+	f.StringVar(&o.arm, "arm", "baseline", "the workload's arm: "+strings.Join(ledger.Info.Arms, ", "))
+	f.StringVarP(&o.output, "output", "o", "", "the folder to write (default ./NAME-YYYYMMDD-HHMMSS)")
+	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
+	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
+	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
+	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
+	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
+	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
+	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
+	addWorkloadFlags(f, &o.settings)
+	return c
+}
+
+// check finds mistakes that need no look at the system.
+func (o *recordOptions) check() error {
+	targets := 0
+	for _, given := range []bool{o.pid != 0, o.workload != "", len(o.command) > 0} {
+		if given {
+			targets++
+		}
+	}
+	switch {
+	case targets > 1:
+		return usagef("name one target: --pid, --workload or -- COMMAND")
+	case o.pid < 0:
+		return usagef("--pid %d: a process id is positive", o.pid)
+	case o.duration <= 0:
+		return usagef("--duration %s: must be positive", o.duration)
+	case o.waits != "auto" && o.waits != "locks":
+		return usagef("--waits %s: auto or locks", o.waits)
+	}
+	for _, name := range o.collect {
+		if !slices.Contains(collect.Known, name) {
+			return usagef("--collect %s: unknown; there are %s", name, strings.Join(collect.Known, ", "))
+		}
+	}
+	if targets == 0 && o.pprof != "" {
+		return o.checkEndpointOnly()
+	}
+	if targets == 0 {
+		o.workload = "handover"
+	}
+	if o.workload != "" {
+		if err := checkWorkload(o.workload, o.arm); err != nil {
+			return err
+		}
+	}
+	for _, name := range o.collect {
+		if o.pprof == "" && o.workload == "" && !slices.Contains([]string{recording.Waits, recording.OffCPU}, name) {
+			return usagef("--collect %s comes from the target's endpoint: name it with --pprof URL", name)
+		}
+	}
+	return nil
+}
+
+func (o *recordOptions) checkEndpointOnly() error {
+	if !o.named {
+		o.collect = []string{recording.Mutex, recording.Block}
+	}
+	for _, name := range o.collect {
+		if name == recording.Waits || name == recording.OffCPU {
+			return usagef("--collect %s needs a process: add --pid", name)
+		}
+	}
+	return nil
+}
+
+func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (err error) {
+	out := o.output
+	if out == "" {
+		out = fmt.Sprintf("%s-%s", o.name(), time.Now().Format("20060102-150405"))
+	}
+	w, err := recording.Create(out, o.force)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }()
+
+	if o.workload != "" {
+		err = o.recordWorkload(ctx, w, stderr)
+	} else {
+		err = o.recordProcess(ctx, w, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	return summarize(out, o.strict, stdout, stderr)
+}
+
+// recordProcess records a running process, a command's, or an endpoint alone.
+func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, stderr io.Writer) (err error) {
+	opt := o.options()
+	switch {
+	case len(o.command) > 0:
+		cmd, err := startCommand(o.command, stderr)
+		if err != nil {
+			return err
+		}
+		defer stopCommand(cmd)
+		opt.PID, opt.Target.Kind, opt.Target.Name = cmd.Process.Pid, "command", filepath.Base(o.command[0])
+	case o.pid != 0:
+		opt.PID, opt.Target.Kind, opt.Host = o.pid, "pid", host.Beside(o.pid)
+	default:
+		opt.Target.Kind = "endpoint"
+	}
+	s, err := collect.Attach(ctx, opt)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if o.ready != "" {
+		if err := collect.WriteReadyFile(o.ready); err != nil {
+			return err
+		}
+	}
+	progress := newProgress(stderr)
+	win := collect.Timed{Length: o.duration, Process: s.Process(), Progress: progress.show}
+	m, err := s.Record(ctx, w, win)
+	progress.clear()
+	if err != nil {
+		return err
+	}
+	return w.Commit(m)
+}
+
+// recordWorkload records one window of a workload run as a child.
+func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer, stderr io.Writer) error {
+	var length time.Duration
+	if o.timed {
+		length = o.duration
+	}
+	live := liveWorkload(o.workload, o.settings, o.options(), stderr)
+	return live.RecordOnce(ctx, o.arm, length, o.ready, w)
+}
+
+func (o *recordOptions) options() collect.Options {
+	return collect.Options{
+		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
+		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+	}
+}
+
+func (o *recordOptions) name() string {
+	switch {
+	case o.workload != "":
+		return o.workload + "-" + o.arm
+	case len(o.command) > 0:
+		return filepath.Base(o.command[0])
+	case o.pid != 0:
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", o.pid)); err == nil {
+			return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
+		}
+	}
+	return "recording"
+}
+
+// summarize ends record with the five locks that took the most.
+func summarize(path string, strict bool, stdout, stderr io.Writer) error {
+	side, _, err := input.Side(path)
+	if err != nil {
+		return err
+	}
+	r, err := analyze.NewReport(side, analyze.Options{Limit: 5})
+	if err != nil {
+		return err
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintln(stderr, "contend: warning: "+warning)
+	}
+	r.Warnings = nil // said already
+	if err := render.Report(stdout, r, render.Text, textOptions(stdout, 5)); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "\nwrote %s   look closer: contend report %s\n", path, path)
+	if strict && len(r.Lost) > 0 {
+		return fmt.Errorf("%w: %s", errLost, lostNames(r.Lost))
+	}
+	return nil
+}
+
+func lostNames(lost map[string]int64) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(lost)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, lost[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// startCommand starts the command to record. Its output goes to stderr, so that
+// contend's own answer stays alone on stdout.
+func startCommand(argv []string, stderr io.Writer) (*exec.Cmd, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", argv[0], err)
+	}
+	return cmd, nil
+}
+
+// stopCommand ends the command that startCommand started: politely, then by force.
+func stopCommand(cmd *exec.Cmd) {
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }() // its exit status is its own affair
+	_ = cmd.Process.Signal(os.Interrupt)        // an error means that it is gone already
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		_ = cmd.Process.Kill()
+		<-done
+	}
+}
+
+// progress is the line that counts the seconds, on a terminal only.
+type progress struct{ w io.Writer }
+
+func newProgress(w io.Writer) progress {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return progress{w}
+	}
+	return progress{}
+}
+
+func (p progress) show(elapsed, of time.Duration) {
+	if p.w != nil {
+		fmt.Fprintf(p.w, "\rrecording %s of %s ", elapsed.Round(time.Second), of)
+	}
+}
+
+func (p progress) clear() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

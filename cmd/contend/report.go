@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"contend/internal/analyze"
+	"contend/internal/analyze/render"
+	"contend/internal/input"
+	"contend/internal/recording"
+)
+
+// viewOptions are the flags that report and diff share.
+type viewOptions struct {
+	format  string
+	output  string
+	profile string
+	by      string
+	rules   string
+	limit   int
+	limited bool // --limit was given
+	strict  bool
+}
+
+const formatPprof = "pprof"
+
+// bys are the values of --by.
+var bys = []string{analyze.ByLock, analyze.ByInstance, analyze.ByBoundary, analyze.ByRoot, analyze.ByWaker, analyze.ByFunction}
+
+func (o *viewOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.format, "format", string(render.Text), "text, markdown, json, csv, html, svg, folded, pprof or speedscope")
+	f.StringVarP(&o.output, "output", "o", "", "write to this file instead of standard output")
+	f.StringVar(&o.profile, "profile", "", "waits, holders, offcpu, mutex, block or fgprof (default: the first that every recording has)")
+	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
+	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
+	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
+	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; 3 if a gate cannot be decided")
+}
+
+func (o *viewOptions) check() error {
+	if o.format != formatPprof && !slices.Contains(render.Formats(), render.Format(o.format)) {
+		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats()))
+	}
+	if o.by != "" && !slices.Contains(bys, o.by) {
+		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(bys, ", "))
+	}
+	if o.limit < 1 {
+		return usagef("--limit %d: must be at least 1", o.limit)
+	}
+	return nil
+}
+
+func join(formats []render.Format) string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// options turns the flags into what the analysis takes.
+func (o *viewOptions) options() (analyze.Options, error) {
+	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict}
+	if o.rules == "" {
+		return a, nil
+	}
+	f, err := os.Open(o.rules)
+	if err != nil {
+		return a, usagef("--rules: %w", err)
+	}
+	defer f.Close()
+	a.Rules, err = analyze.ParseRules(f)
+	if err != nil {
+		return a, usagef("--rules %s: %w", o.rules, err)
+	}
+	return a, nil
+}
+
+func newReport() *cobra.Command {
+	var o viewOptions
+	c := &cobra.Command{
+		Use:   "report RECORDING|SERIES|PROFILE",
+		Short: "Show which locks a recording waited on",
+		Args:  exactArgs("a recording"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.limited = cmd.Flags().Changed("limit")
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runReport(o, args[0], cmd.OutOrStdout())
+		},
+	}
+	o.add(c.Flags())
+	return c
+}
+
+func runReport(o viewOptions, path string, stdout io.Writer) error {
+	opt, err := o.options()
+	if err != nil {
+		return err
+	}
+	side, warnings, err := input.Side(path)
+	if err != nil {
+		return err
+	}
+	r, err := analyze.NewReport(side, opt)
+	if err != nil {
+		return err
+	}
+	r.Warnings = append(r.Warnings, warnings...)
+	if err := o.write(stdout, func(w io.Writer) error {
+		if o.format == formatPprof {
+			return writePprof(w, r.Profile, side)
+		}
+		return render.Report(w, r, render.Format(o.format), o.render(stdout, path))
+	}); err != nil {
+		return err
+	}
+	if o.strict && len(r.Lost) > 0 {
+		return fmt.Errorf("%w: %s", errLost, lostNames(r.Lost))
+	}
+	return nil
+}
+
+// render says how the tables are to be drawn. paths are the command's arguments.
+func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
+	r := textOptions(stdout, o.limit)
+	if !o.limited && o.format != string(render.Text) {
+		r.Limit = 0 // the format's own: only a terminal is short of room
+	}
+	r.By = o.by
+	if o.output != "" {
+		r.Color = false
+	}
+	command := "contend report "
+	if len(paths) == 2 {
+		command = "contend diff "
+	}
+	r.Reproduce = []string{command + strings.Join(paths, " ")}
+	return r
+}
+
+// textOptions looks at what is on the other end of stdout.
+func textOptions(stdout io.Writer, limit int) render.Options {
+	o := render.Options{Limit: limit, Width: 100}
+	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		o.Color = os.Getenv("NO_COLOR") == ""
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			o.Width = width
+		}
+	}
+	return o
+}
+
+// write renders in memory first: output is whole or absent.
+func (o *viewOptions) write(stdout io.Writer, draw func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := draw(&b); err != nil {
+		return err
+	}
+	if o.output == "" {
+		_, err := stdout.Write(b.Bytes())
+		return err
+	}
+	return recording.WriteFile(o.output, b.Bytes())
+}
+
+// writePprof writes a side's profile as one pprof file.
+func writePprof(w io.Writer, name string, side analyze.Side) error {
+	p, err := merged(name, side)
+	if err != nil {
+		return err
+	}
+	return p.Write(w)
+}
+
+func merged(name string, side analyze.Side) (*profile.Profile, error) {
+	var all []*profile.Profile
+	for _, r := range side.Runs {
+		p, ok := r.Profiles[name]
+		if !ok {
+			return nil, fmt.Errorf("%s has no profile %s", r.Path, name)
+		}
+		all = append(all, p)
+	}
+	return profile.Merge(all)
+}

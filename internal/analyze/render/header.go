@@ -1,0 +1,244 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"contend/internal/analyze"
+	"contend/internal/recording"
+)
+
+// header is the first line: whose data, how long, and what could spoil it.
+func header(sides [2]string, length string, reports []*analyze.Report, lost ...int64) []string {
+	title := sides[0]
+	if sides[1] != "" {
+		title += " → " + sides[1]
+	}
+	parts := []string{title, length}
+	if p := reports[0].Profile; p != "" && p != recording.Waits {
+		parts = append(parts, "from the "+clean(p)+" profile")
+	}
+	return append(parts,
+		"steal "+percentOf(worst(reports, stealShare)),
+		"cost "+percentOf(worst(reports, costShare)),
+		"lost "+lostCount(lost))
+}
+
+// worst is the largest of a figure over the sides, nil where no side has it.
+func worst(reports []*analyze.Report, figure func(*recording.Manifest) *float64) *float64 {
+	var most *float64
+	for _, r := range reports {
+		if r == nil || r.Recording == nil {
+			continue
+		}
+		if v := figure(r.Recording); v != nil && (most == nil || *v > *most) {
+			most = v
+		}
+	}
+	return most
+}
+
+// stealShare is the part of the window's CPU time that the hypervisor gave to
+// others: steal ÷ (duration × CPUs).
+func stealShare(m *recording.Manifest) *float64 {
+	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil {
+		return nil
+	}
+	before, after := m.Host.Before, m.Host.After
+	capacity := float64(m.DurationNS) / 1e9 * float64(after.CPUs)
+	if before.Steal == nil || after.Steal == nil || capacity <= 0 {
+		return nil
+	}
+	share := math.Max(0, (*after.Steal-*before.Steal)/capacity)
+	return &share
+}
+
+func costShare(m *recording.Manifest) *float64 {
+	if m.Overhead == nil {
+		return nil
+	}
+	return &m.Overhead.Share
+}
+
+func lostCount(lost []int64) string {
+	var sum int64
+	for _, n := range lost {
+		sum += n
+	}
+	if sum == 0 || len(lost) == 1 {
+		return exact(sum)
+	}
+	return exact(lost[0]) + " → " + exact(lost[1])
+}
+
+// runsOf says how much was observed: "10 runs × 3.00 s".
+func runsOf(r *analyze.Report) string {
+	runs := max(r.Runs, 1)
+	if r.Totals.WallNS <= 0 {
+		return "length unknown"
+	}
+	each := window(float64(r.Totals.WallNS) / float64(runs))
+	if runs == 1 {
+		return each
+	}
+	return fmt.Sprintf("%d runs × %s", runs, each)
+}
+
+// lostLines names each counter of lost data, so that a total is not taken for whole.
+func lostLines(side string, lost map[string]int64) []string {
+	keys := make([]string, 0, len(lost))
+	for k := range lost {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var lines []string
+	for _, k := range keys {
+		line := fmt.Sprintf("%s %s", clean(k), exact(lost[k]))
+		if side != "" {
+			line = side + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func cleanAll(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = clean(l)
+	}
+	return out
+}
+
+// states is the table "goroutines, on average" of one or two sides.
+func states(sides []analyze.Goroutines, titles []string, marks map[string]stateMark) *table {
+	t := &table{id: "states", title: "goroutines, on average", cols: []column{text("")}}
+	for _, title := range titles {
+		t.cols = append(t.cols, number(title))
+	}
+	for _, line := range stateLines {
+		r := row{cells: []cell{words(line.label)}}
+		for _, g := range sides {
+			r.cells = append(r.cells, words(line.value(g)))
+		}
+		if m, ok := marks[line.key]; ok {
+			last := &r.cells[len(r.cells)-1]
+			last.mark = m.mark
+			if m.what != "" {
+				r.details = append(r.details, detail{name: m.what})
+			}
+		}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+// stateMark says that a state changed for sure, and what most of it is.
+type stateMark struct{ mark, what string }
+
+var stateLines = []struct {
+	key, label string
+	value      func(analyze.Goroutines) string
+}{
+	{"running", "running / waiting for CPU", func(g analyze.Goroutines) string {
+		if g.Running == nil && g.WaitingCPU == nil {
+			return notCaptured
+		}
+		return averageOrUnknown(g.Running) + " / " + averageOrUnknown(g.WaitingCPU)
+	}},
+	{"lock", "lock", func(g analyze.Goroutines) string { return average(g.Lock) }},
+	{"backpressure", "back-pressure", func(g analyze.Goroutines) string { return average(g.BackPressure) }},
+	{"handoff", "hand-off", func(g analyze.Goroutines) string { return average(g.Handoff) }},
+	{"runtime", "GC assist, stop-the-world", func(g analyze.Goroutines) string { return average(g.Runtime) }},
+}
+
+func averageOrUnknown(v *float64) string {
+	if v == nil {
+		return "?"
+	}
+	return average(v)
+}
+
+// noAverages is printed where the length of the window is unknown.
+const noAverages = "goroutines, on average: " + notCaptured
+
+// anyState reports whether there is a state to show.
+func anyState(g analyze.Goroutines) bool {
+	for _, v := range []*float64{g.Running, g.WaitingCPU, g.Lock, g.BackPressure, g.Handoff, g.Runtime, g.Idle} {
+		if v != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting is the goroutines waiting on average, which takes a known window.
+func waiting(avg float64, r *analyze.Report) *float64 {
+	if r == nil || r.Totals.WallNS <= 0 {
+		return nil
+	}
+	return &avg
+}
+
+// waitingChange is the same of both sides.
+func waitingChange(d *analyze.Diff, r *analyze.Row) cell {
+	a, b := waiting(r.Baseline.WaitingAvg, d.Baseline), waiting(r.Candidate.WaitingAvg, d.Candidate)
+	if a == nil && b == nil {
+		return figure(notCaptured, -1)
+	}
+	return figure(average(a)+" → "+average(b), r.Candidate.WaitingAvg)
+}
+
+// idleLine says how much waiting was set aside as idle, and whether that hid a
+// contended lock.
+func idleLine(idle string, rules []analyze.RuleTake) string {
+	var n int
+	var hidden int64
+	for _, r := range rules {
+		if r.Category == "idle" {
+			n++
+			hidden += r.OnContendedLock
+		}
+	}
+	over := "none of it on a contended lock"
+	if hidden > 0 {
+		over = duration(float64(hidden)) + " of it on a contended lock"
+	}
+	if n == 0 {
+		return "idle: " + idle
+	}
+	return fmt.Sprintf("idle %s (%s; %s)", idle, plural(n, "rule"), over)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// rateUnit is the unit of throughput: "msg/s" for messages.
+func rateUnit(operation string) string {
+	switch operation {
+	case "":
+		return "op/s"
+	case "message":
+		return "msg/s"
+	}
+	return clean(operation) + "/s"
+}
+
+// perTitle heads the column of normalised waits: "per message".
+func perTitle(per, operation string) string {
+	if per == "operation" && operation != "" {
+		return "per " + clean(operation)
+	}
+	if per == "" {
+		return "per second"
+	}
+	return "per " + per
+}
+
+func upper(s string) string { return strings.ToUpper(s) }

@@ -1,0 +1,253 @@
+package render
+
+import (
+	"fmt"
+
+	"contend/internal/analyze"
+)
+
+// reportDocument puts one side into words.
+func reportDocument(r *analyze.Report, o Options) (*document, error) {
+	sides := sideTitles(r, nil)
+	var lost int64
+	for _, n := range r.Lost {
+		lost += n
+	}
+	d := &document{
+		title:      sides[0],
+		header:     header(sides, runsOf(r), []*analyze.Report{r}, lost),
+		lost:       lostLines("", r.Lost),
+		warnings:   cleanAll(r.Warnings),
+		flames:     r.Flames,
+		sides:      sides,
+		experiment: o.Experiment.view(),
+		reproduce:  o.Reproduce,
+		background: background([]*analyze.Report{r}, []string{"value"}),
+	}
+	tables, err := reportTables(r, o)
+	if err != nil {
+		return nil, err
+	}
+	d.tables = o.Experiment.first(tables)
+	d.verdicts = []verdict{reportVerdict(r)}
+	d.facts = reportFacts(r)
+	d.idle = noAverages
+	if anyState(r.Goroutines) {
+		d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
+		d.idle = idleLine(average(r.Goroutines.Idle), r.Rules)
+	}
+	return d, nil
+}
+
+// reportVerdict is the answer of one side: the lock that hurts most, by amount.
+func reportVerdict(r *analyze.Report) verdict {
+	if len(r.Locks) == 0 {
+		return verdict{word: "no contention", text: fmt.Sprintf("no lock contention seen in %s%s", runsOf(r), modeNote(r))}
+	}
+	l := &r.Locks[0]
+	s := fmt.Sprintf("%s of the blocked time (%s)", percent(l.Share), duration(float64(l.DelayNS)))
+	if w := waiting(l.WaitingAvg, r); w != nil {
+		s = average(w) + " goroutines waiting on average, " + s
+	}
+	return verdict{word: "leads", name: short(l.Name), text: s}
+}
+
+// modeNote reminds what the capture could not have seen.
+func modeNote(r *analyze.Report) string {
+	if r.Mode == analyze.ModeLocks {
+		return "; channels and condition variables were not captured"
+	}
+	return ""
+}
+
+// reportFacts are throughput and latency, where the target is a workload or was counted.
+func reportFacts(r *analyze.Report) []string {
+	var out []string
+	switch {
+	case r.Workload != nil && r.Workload.ElapsedNS > 0:
+		rate := float64(r.Workload.Operations) / (float64(r.Workload.ElapsedNS) / 1e9)
+		out = append(out, count(rate)+" "+rateUnit(operationOf(r)))
+		for _, name := range sortedKeys(r.Workload.Latency) {
+			l := r.Workload.Latency[name]
+			out = append(out, fmt.Sprintf("%s p50 %s, p99 %s", latencyName(name), duration(float64(l.P50)), duration(float64(l.P99))))
+		}
+	case r.Totals.Operations != nil && r.Totals.WallNS > 0:
+		out = append(out, count(float64(*r.Totals.Operations)/(float64(r.Totals.WallNS)/1e9))+" "+rateUnit(operationOf(r)))
+	}
+	return out
+}
+
+func operationOf(r *analyze.Report) string {
+	if r != nil && r.Recording != nil && r.Recording.Operations != nil {
+		return r.Recording.Operations.Name
+	}
+	return ""
+}
+
+// reportTables are the tables of a report: one by --by, else the first screen's.
+func reportTables(r *analyze.Report, o Options) ([]table, error) {
+	switch o.By {
+	case "boundary":
+		return []table{boundaryTable(r, o.Limit)}, nil
+	case "root":
+		return []table{rootTable(r, "roots", "root", r.Roots, o.Limit)}, nil
+	case "function":
+		return []table{rootTable(r, "functions", "function", r.Functions, o.Limit)}, nil
+	case "waker":
+		if len(r.Wakers) > 0 {
+			return []table{rootTable(r, "wakers", "woken by", r.Wakers, o.Limit)}, nil
+		}
+		return []table{wakerTable(r.Locks, o.Limit)}, nil
+	case "", "lock", "instance":
+		out := []table{lockTable(r, o.Limit), boundaryTable(r, o.few)}
+		if o.full {
+			out = append(out, rootTable(r, "roots", "root", r.Roots, o.few))
+			if len(r.Categories) > 0 {
+				out = append(out, rootTable(r, "categories", "category", r.Categories, o.Limit))
+			}
+		}
+		return out, nil
+	}
+	return nil, unknownBy(o.By)
+}
+
+func unknownBy(by string) error {
+	return fmt.Errorf("unknown table %q; choose lock, instance, boundary, root, waker or function", by)
+}
+
+func lockTable(r *analyze.Report, limit int) table {
+	op := operationOf(r)
+	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number("wait"), number(perTitle("operation", orWord(op, "operation"))),
+		number("held up"), number("waits"), extra(number("mean")), extra(number("p99")), number("max")}}
+	for i := range limited(r.Locks, limit) {
+		l := &r.Locks[i]
+		row := row{cells: []cell{
+			named(short(l.Name)),
+			figure(average(waiting(l.WaitingAvg, r)), l.WaitingAvg),
+			figure(duration(float64(l.DelayNS)), float64(l.DelayNS)),
+			optionalDuration(l.DelayPerOpNS),
+			optionalShare(l.HeldUpShare),
+			figure(count(float64(l.Contentions)), float64(l.Contentions)),
+			figure(duration(l.MeanNS), l.MeanNS),
+			// A bucket's lower bound: the true percentile lies within a factor of two above.
+			lengthCell("≥", l.P99NS),
+			lengthCell("", l.MaxNS),
+		}}
+		if i < detailedRows {
+			row.details = lockDetails(l, nil)
+		}
+		row.more, row.histograms = lockMore(l)
+		t.rows = append(t.rows, row)
+	}
+	t.note = leftOut(r, "locks", len(r.Locks), len(t.rows))
+	if len(r.Locks) == 0 {
+		t.note = "no lock contention seen" + modeNote(r)
+	} else if r.Mode == analyze.ModeUnlock {
+		t.note = joinNotes(t.note, "this profile charges waits to the site that unlocked, not to the one that waited")
+	}
+	if r.Totals.Operations == nil {
+		t = t.without(3)
+	}
+	return t
+}
+
+// detailedRows is how many locks of a report get their waiters and holders spelled out.
+const detailedRows = 3
+
+// lengthCell is a wait's length; a profile of sums alone has none.
+func lengthCell(prefix string, ns int64) cell {
+	if ns <= 0 {
+		return figure(notCaptured, -1)
+	}
+	return figure(prefix+duration(float64(ns)), float64(ns))
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func optionalDuration(ns *float64) cell {
+	if ns == nil {
+		return figure(notCaptured, -1)
+	}
+	return figure(duration(*ns), *ns)
+}
+
+func optionalShare(share *float64) cell {
+	if share == nil {
+		return figure(notCaptured, -1)
+	}
+	return figure(percent(*share), *share)
+}
+
+func boundaryTable(r *analyze.Report, limit int) table {
+	t := table{id: "boundaries", title: "boundaries: where application code blocks", cols: []column{text("boundary"), text("blocked in"), extra(text("called from")), text("class"),
+		number("wait"), number("share"), number("waits")}}
+	for _, b := range limited(r.Boundaries, limit) {
+		t.rows = append(t.rows, row{cells: []cell{named(short(b.Boundary)), named(short(b.Blocker)), named(short(b.Caller)), words(clean(b.Class)),
+			figure(duration(float64(b.DelayNS)), float64(b.DelayNS)), figure(percent(b.Share), b.Share),
+			figure(count(float64(b.Contentions)), float64(b.Contentions))}})
+	}
+	t.note = leftOut(r, "boundaries", len(r.Boundaries), len(t.rows))
+	return t
+}
+
+func rootTable(rep *analyze.Report, id, what string, all []analyze.Root, limit int) table {
+	t := table{id: id, title: id, cols: []column{text(what), number("wait"), number("share"), number("waits")}}
+	for _, r := range limited(all, limit) {
+		t.rows = append(t.rows, row{cells: []cell{named(short(r.Name)), figure(duration(float64(r.DelayNS)), float64(r.DelayNS)),
+			figure(percent(r.Share), r.Share), figure(count(float64(r.Contentions)), float64(r.Contentions))}})
+	}
+	t.note = leftOut(rep, id, len(all), len(t.rows))
+	return t
+}
+
+// wakerTable lists lock × waker.
+func wakerTable(locks []analyze.Lock, limit int) table {
+	t := table{id: "wakers", title: "wakers: whose release ended the waits", cols: []column{text("lock"), text("woken by"), number("wait"), number("of the lock"), number("waits")}}
+	total := 0
+	for i := range locks {
+		for _, s := range locks[i].Wakers {
+			total++
+			if limit >= 0 && total > limit {
+				continue
+			}
+			t.rows = append(t.rows, row{cells: []cell{named(short(locks[i].Name)), named(shortSite(s.Site)), figure(duration(float64(s.DelayNS)), float64(s.DelayNS)),
+				figure(percent(s.Share), s.Share), figure(count(float64(s.Contentions)), float64(s.Contentions))}})
+		}
+	}
+	t.note = leftOver(total, len(t.rows))
+	return t
+}
+
+// leftOut says what a table does not show: rows cut here, and rows the analysis
+// had cut before, with their time.
+func leftOut(r *analyze.Report, table string, all, shown int) string {
+	note := leftOver(all, shown)
+	for _, o := range r.Omitted {
+		if o.Table == table && o.Rows > 0 {
+			return joinNotes(note, fmt.Sprintf("%s left out, %s together", plural(o.Rows, "smaller row"), duration(float64(o.DelayNS))))
+		}
+	}
+	return note
+}
+
+func joinNotes(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " · " + b
+}
+
+func leftOver(all, shown int) string {
+	switch {
+	case all == 0:
+		return "none seen"
+	case all > shown:
+		return fmt.Sprintf("%d more not shown", all-shown)
+	}
+	return ""
+}

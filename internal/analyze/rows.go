@@ -1,0 +1,362 @@
+package analyze
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"contend/internal/recording"
+)
+
+// row is one sample, its labels read and its stack interned.
+type row struct {
+	stack *stack
+	// Values. delay is time waited until made ready (for off-CPU: asleep);
+	// runq is the time from there until it ran.
+	count, delay, runq int64
+	bucket             int64 // power-of-two lower bound of the wait, ns; -1 unknown
+	max                int64 // longest wait, ns; 0 unknown
+	addr               uint64
+
+	class, wait, lockLabel, waker, state, charge string
+	open                                         bool // cut by an edge of the window
+
+	verdict *verdict   // what the wait is
+	lock    *lockClass // the lock it is charged to, nil for none
+}
+
+// stack is a distinct call stack, leaf first, and what follows from it alone.
+type stack struct {
+	frames   []*frame
+	boundary int      // index of the deepest application frame, -1 for none
+	root     int      // index of the first application frame, -1 for none
+	class    string   // by frames, ClassUnknown when they do not tell
+	kind     string   // of lock, by frames
+	unlock   bool     // the leaf gives a lock up: the mutex profile's charge
+	verdicts []judged // one or two: the classes and reasons that a stack was seen with
+}
+
+// table interns functions, frames and stacks for both sides of a comparison.
+type table struct {
+	rules   *ruleSet
+	modules map[string]bool
+	funcs   map[funcID]*function
+	frames  map[frameID]*frame
+	stacks  map[string]*stack
+}
+
+type funcID struct {
+	name   string
+	kernel bool
+}
+
+type frameID struct {
+	fn   *function
+	file string
+	line int64
+}
+
+func newTable(rules *ruleSet, modules map[string]bool) *table {
+	return &table{rules: rules, modules: modules,
+		funcs: map[funcID]*function{}, frames: map[frameID]*frame{}, stacks: map[string]*stack{}}
+}
+
+func (t *table) function(name string, kernel bool) *function {
+	id := funcID{name, kernel}
+	if f := t.funcs[id]; f != nil {
+		return f
+	}
+	clean := strings.ToValidUTF8(name, "\uFFFD")
+	f := &function{name: shortName(clean), key: functionKey(clean)}
+	f.hits = t.rules.hits(f.name) // patterns match what a report shows
+	f.kind = t.rules.frameKind(f.name, frameKind(clean, t.modules))
+	if kernel {
+		f.kind = KindKernel
+	}
+	t.funcs[id] = f
+	return f
+}
+
+func (t *table) frame(fn *function, file string, line int64) *frame {
+	id := frameID{fn, file, line}
+	if f := t.frames[id]; f != nil {
+		return f
+	}
+	f := &frame{fn: fn, file: strings.ToValidUTF8(file, "\uFFFD"), line: line, id: uint32(len(t.frames))}
+	t.frames[id] = f
+	return f
+}
+
+// kernelFile is what capture gives as the file of a kernel function.
+const kernelFile = "kernel"
+
+// location expands a location into its frames, leaf first.
+func (t *table) location(l *profile.Location) []*frame {
+	mapped := l.Mapping != nil && strings.Contains(l.Mapping.File, "[kernel") // as perf has it
+	frames := make([]*frame, 0, len(l.Line))
+	for _, ln := range l.Line {
+		if ln.Function == nil || ln.Function.Name == "" {
+			continue
+		}
+		kernel := mapped || ln.Function.Filename == kernelFile
+		frames = append(frames, t.frame(t.function(ln.Function.Name, kernel), ln.Function.Filename, ln.Line))
+	}
+	if len(frames) == 0 {
+		frames = append(frames, t.frame(t.function(markUnknown, false), "", 0))
+	}
+	return frames
+}
+
+// stack interns a call stack.
+func (t *table) stack(frames []*frame, buf []byte) (*stack, []byte) {
+	buf = buf[:0]
+	for _, f := range frames {
+		buf = binary.LittleEndian.AppendUint32(buf, f.id)
+	}
+	if s := t.stacks[string(buf)]; s != nil {
+		return s, buf
+	}
+	s := &stack{frames: slices.Clone(frames), boundary: -1, root: -1}
+	for i, f := range frames {
+		if f.app() {
+			if s.boundary < 0 {
+				s.boundary = i
+			}
+			s.root = i
+		}
+	}
+	s.class, s.kind, s.unlock = classOf(s)
+	t.stacks[string(buf)] = s
+	return s, buf
+}
+
+// columns are the indices of a profile's values, found by name and unit.
+type columns struct {
+	count, delay, runq     int // -1 for none
+	delayScale, queueScale float64
+}
+
+// Sample types by profile; the first of a list that is there is taken.
+var (
+	delayTypes = map[string][]string{
+		recording.OffCPU: {"sleeping", "offcpu", "off-cpu", "delay"},
+		recording.Fgprof: {"time", "wall"},
+		"":               {"delay"},
+	}
+	countTypes = map[string][]string{
+		recording.OffCPU: {"switches", "contentions", "count"},
+		recording.Fgprof: {"samples"},
+		"":               {"contentions"},
+	}
+)
+
+// nanosPerUnit holds the units of time that pprof files use.
+var nanosPerUnit = map[string]float64{
+	"nanoseconds": 1, "nanosecond": 1, "ns": 1,
+	"microseconds": 1e3, "microsecond": 1e3, "us": 1e3, "µs": 1e3,
+	"milliseconds": 1e6, "millisecond": 1e6, "ms": 1e6,
+	"seconds": 1e9, "second": 1e9, "s": 1e9,
+	"minutes": 60e9, "minute": 60e9, "hours": 3600e9, "hour": 3600e9,
+}
+
+func findColumns(name string, p *profile.Profile) (columns, error) {
+	c := columns{count: -1, delay: -1, runq: -1}
+	lookup := func(types map[string][]string) []string {
+		if l, ok := types[name]; ok {
+			return l
+		}
+		return types[""]
+	}
+	time := func(want string) (int, float64) {
+		for i, st := range p.SampleType {
+			if st.Type == want && nanosPerUnit[st.Unit] > 0 {
+				return i, nanosPerUnit[st.Unit]
+			}
+		}
+		return -1, 0
+	}
+	for _, want := range lookup(delayTypes) {
+		if c.delay < 0 {
+			c.delay, c.delayScale = time(want)
+		}
+	}
+	c.runq, c.queueScale = time("runqueue")
+	for _, want := range lookup(countTypes) {
+		for i, st := range p.SampleType {
+			if c.count < 0 && st.Type == want && st.Unit == "count" {
+				c.count = i
+			}
+		}
+	}
+	if c.delay < 0 || c.count < 0 {
+		var have []string
+		for _, st := range p.SampleType {
+			have = append(have, st.Type+"/"+st.Unit)
+		}
+		return c, fmt.Errorf("profile %s has the sample types %v; it needs %s/count and %s in a unit of time",
+			name, have, lookup(countTypes)[0], lookup(delayTypes)[0])
+	}
+	return c, nil
+}
+
+// ProfileKind guesses which profile a bare pprof file is from its sample types
+// and, since mutex and block share theirs, from where its stacks end. It
+// returns "" for a file that is none.
+func ProfileKind(p *profile.Profile) string {
+	for _, name := range []string{recording.OffCPU, recording.Fgprof} {
+		if c, err := findColumns(name, p); err == nil && p.SampleType[c.delay].Type == delayTypes[name][0] {
+			return name
+		}
+	}
+	c, err := findColumns(recording.Block, p)
+	if err != nil {
+		return ""
+	}
+	if c.runq >= 0 {
+		return recording.Waits
+	}
+	t := newTable(newRuleSet(nil), nil)
+	var unlock, other int64
+	var buf []byte
+	for _, s := range p.Sample {
+		if len(s.Location) == 0 {
+			continue
+		}
+		var st *stack
+		st, buf = t.stack(t.location(s.Location[0]), buf)
+		if st.unlock {
+			unlock++
+		} else {
+			other++
+		}
+	}
+	if unlock > other {
+		return recording.Mutex
+	}
+	return recording.Block
+}
+
+// readNotes count what reading a profile met.
+type readNotes struct {
+	negative  int64 // samples left out for a negative value
+	truncated int64 // stacks that their profiler cut
+}
+
+// rows reads a profile, the only door by which samples come in.
+func (t *table) rows(name string, p *profile.Profile, notes *readNotes) ([]row, error) {
+	cols, err := findColumns(name, p)
+	if err != nil {
+		return nil, err
+	}
+	expanded := make(map[*profile.Location][]*frame, len(p.Location))
+	truncated := t.frame(t.function(markTruncated, false), "", 0)
+	rows := make([]row, 0, len(p.Sample))
+	var frames []*frame
+	var buf []byte
+	for _, s := range p.Sample {
+		r, ok := readValues(s, cols)
+		if !ok {
+			notes.negative++
+			continue
+		}
+		if r.count == 0 && r.delay == 0 && r.runq == 0 { // the dummy sample of an empty delta
+			continue
+		}
+		frames = frames[:0]
+		for _, l := range s.Location {
+			fs, ok := expanded[l]
+			if !ok {
+				fs = t.location(l)
+				expanded[l] = fs
+			}
+			frames = append(frames, fs...)
+		}
+		if cut(name, len(s.Location), len(frames)) {
+			notes.truncated++
+			frames = append(frames, truncated)
+		}
+		r.stack, buf = t.stack(frames, buf)
+		readLabels(&r, s)
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// readValues takes a sample's values, in nanoseconds; false means that one is
+// negative or that the sample has too few.
+func readValues(s *profile.Sample, c columns) (row, bool) {
+	r := row{bucket: -1}
+	if max(c.count, c.delay, c.runq) >= len(s.Value) {
+		return r, false
+	}
+	r.count = s.Value[c.count]
+	r.delay = scale(s.Value[c.delay], c.delayScale)
+	if c.runq >= 0 {
+		r.runq = scale(s.Value[c.runq], c.queueScale)
+	}
+	return r, r.count >= 0 && r.delay >= 0 && r.runq >= 0
+}
+
+func scale(v int64, by float64) int64 {
+	if by == 1 {
+		return v
+	}
+	if f := float64(v) * by; f < math.MaxInt64/2 {
+		return int64(f)
+	}
+	return math.MaxInt64 / 2
+}
+
+// add sums without overflow: a sum that would is not worth more digits.
+func add(a, b int64) int64 {
+	if s := a + b; s >= a || b < 0 {
+		return s
+	}
+	return math.MaxInt64
+}
+
+func readLabels(r *row, s *profile.Sample) {
+	get := func(key string) string {
+		if v := s.Label[key]; len(v) > 0 {
+			return strings.ToValidUTF8(v[0], "\uFFFD")
+		}
+		return ""
+	}
+	num := func(key string, none int64) int64 {
+		if v := s.NumLabel[key]; len(v) > 0 {
+			return v[0]
+		}
+		return none
+	}
+	if len(s.Label) > 0 {
+		r.class, r.wait = get(recording.LabelClass), get(recording.LabelWait)
+		r.lockLabel, r.waker = get(recording.LabelLock), get(recording.LabelWaker)
+		r.state, r.charge = get(recording.LabelState), get(recording.LabelCharge)
+		r.open = get(recording.LabelOpen) != ""
+	}
+	if len(s.NumLabel) > 0 {
+		r.bucket = num(recording.LabelDuration, -1)
+		r.max = max(num(recording.LabelMax, 0), 0)
+		r.addr = uint64(num(recording.LabelLockAddr, 0))
+	}
+}
+
+// cut tells whether a stack was cut by the profiler that took it. The Go
+// runtime's own profiles keep 32 frames (Go 1.22 and before), 64 (a CPU
+// profile) or 128, and do not say when they cut; a stack of exactly that depth
+// is taken to be cut.
+func cut(profileName string, locations, frames int) bool {
+	switch profileName {
+	case recording.Mutex, recording.Block, recording.Fgprof:
+		for _, limit := range []int{32, 64, 128} {
+			if locations == limit || frames == limit {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,135 @@
+package analyze
+
+import (
+	"strings"
+	"testing"
+
+	"contend/internal/recording"
+)
+
+// withResults gives every run an unrecorded and a recorded workload result.
+func withResults(s Side, rate float64, p99 int64) Side {
+	for i := range s.Runs {
+		ops := int64(rate * (1 + 0.001*float64(i)))
+		s.Runs[i].Plain = &recording.WorkloadResult{ElapsedNS: 1e9, Operations: ops,
+			Latency: map[string]recording.Latency{"publish": {Count: 1, P50: p99 / 4, P99: p99, P999: 2 * p99}}}
+		s.Runs[i].Workload = &recording.WorkloadResult{ElapsedNS: 1e9, Operations: ops / 2}
+	}
+	return s
+}
+
+func TestThroughputAndLatencyAreOfTheUnrecordedWindow(t *testing.T) {
+	base := withResults(series(0, 8, noisy(1, nil)), 1e5, 4e6)
+	cand := withResults(series(1, 8, noisy(2, nil)), 0.9e5, 6e6)
+	d := mustCompare(t, base, cand, Options{Paired: true, FailOn: []string{"throughput<-5%", "throughput<-20%"}})
+	th := d.Throughput
+	if th == nil || !near(*th.Ratio, 0.9, 1e-4) || !near(th.Baseline, 100350, 1) || th.N != 8 || th.Low == nil || *th.High > 0.91 {
+		t.Fatalf("throughput %+v", th)
+	}
+	if len(d.Latency) != 3 || d.Latency[1].Name != "publish p99" || !near(*d.Latency[1].Ratio, 1.5, 1e-9) || d.Latency[1].Unit != "ns" {
+		t.Errorf("latency %+v", d.Latency)
+	}
+	if !d.Gate[0].Tripped || d.Gate[1].Tripped {
+		t.Errorf("gates %+v", d.Gate)
+	}
+	// Where one run has no unrecorded window, all are compared in the recorded one.
+	cand.Runs[3].Plain = nil
+	d = mustCompare(t, base, cand, Options{Paired: true})
+	if !near(d.Throughput.Baseline, 100350.0/2, 1) || len(d.Latency) != 0 {
+		t.Errorf("throughput %+v, latency %+v", d.Throughput, d.Latency)
+	}
+	// One recording a side: a ratio, and no interval.
+	d = mustCompare(t, Side{Runs: base.Runs[:1]}, Side{Runs: cand.Runs[:1]}, Options{})
+	if d.Throughput.Ratio == nil || d.Throughput.Low != nil {
+		t.Errorf("%+v", d.Throughput)
+	}
+}
+
+func TestUnlikeThingsAreWarnedOf(t *testing.T) {
+	run := func(process int, change func(*recording.Manifest)) Side {
+		m := manifest(process, 0)
+		m.Host = &recording.HostWindow{Before: &recording.HostState{Hostname: "a", CPUs: 2, Governor: "performance", Throttles: new(int64(5)), Steal: new(1.0)},
+			After: &recording.HostState{Throttles: new(int64(5)), Steal: new(1.0)}}
+		if change != nil {
+			change(m)
+		}
+		return Side{Runs: []Run{waitsRun(knownWaits(), m)}}
+	}
+	like := mustCompare(t, run(1, nil), run(2, nil), Options{})
+	if len(like.Warnings) != 1 || like.Warnings[0] != "no verdict: one process a side" {
+		t.Errorf("like with like: %q", like.Warnings)
+	}
+	for want, change := range map[string]func(*recording.Manifest){
+		"windows differ in length: 10s and 20s":              func(m *recording.Manifest) { m.Collectors[0].EndMonoNS = 20e9 },
+		"hosts differ: a and b":                              func(m *recording.Manifest) { m.Host.Before.Hostname = "b" },
+		"clock settings differ":                              func(m *recording.Manifest) { m.Host.Before.Governor = "powersave" },
+		"Go versions differ":                                 func(m *recording.Manifest) { m.Target.Go = "go1.27.0" },
+		"settings of waits differ: thinned is unset and yes": func(m *recording.Manifest) { m.Collectors[0].Settings["thinned"] = "yes" },
+		"the modes differ":                                   func(m *recording.Manifest) { m.Collectors[0].Settings["mode"] = ModeLocks },
+		"candidate lost 7 events": func(m *recording.Manifest) {
+			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
+		},
+		"candidate: the processor was throttled":       func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
+		"candidate: the hypervisor took":               func(m *recording.Manifest) { m.Host.After.Steal = new(1.5) },
+		"candidate: the recording ended early":         func(m *recording.Manifest) { m.Ended = recording.EndedInterrupt },
+		"candidate: offcpu not captured: no BTF":       func(m *recording.Manifest) { m.Skipped = []recording.Skipped{{Name: "offcpu", Reason: "no BTF"}} },
+		"recording cost 0.1 % and 5.0 % of the target": nil,
+	} {
+		b := run(1, nil)
+		c := run(2, change)
+		if change == nil {
+			b.Runs[0].Manifest.Overhead, c.Runs[0].Manifest.Overhead = &recording.Overhead{Share: 0.001}, &recording.Overhead{Share: 0.05}
+		}
+		d := mustCompare(t, b, c, Options{})
+		if !strings.Contains(strings.Join(d.Warnings, "\n"), want) {
+			t.Errorf("no warning %q in %q", want, d.Warnings)
+		}
+	}
+}
+
+// TestRecordingsOfOneProcessAreMergedFirst: two windows of each process are one
+// replicate, of their summed delay and operations.
+func TestRecordingsOfOneProcessAreMergedFirst(t *testing.T) {
+	base, cand := series(0, 7, noisy(1, nil)), series(1, 7, noisy(2, map[string]float64{"hot": 1.4}))
+	twice := func(s Side) Side {
+		s.Runs = append(append([]Run{}, s.Runs...), s.Runs...)
+		return s
+	}
+	once, doubled := mustCompare(t, base, cand, Options{Paired: true}), mustCompare(t, twice(base), twice(cand), Options{Paired: true})
+	a, b := lockRow(t, once, "hot"), lockRow(t, doubled, "hot")
+	if doubled.Pairs != 7 || doubled.Verdict != once.Verdict || *a.P != *b.P || !near(*a.Ratio, *b.Ratio, 1e-12) || !near(*a.Low, *b.Low, 1e-12) {
+		t.Errorf("once %+v, doubled %+v", a, b)
+	}
+}
+
+func TestDiffByWakerAndFunction(t *testing.T) {
+	base, cand := Side{Runs: []Run{waitsRun(knownWaits(), manifest(1, 10))}}, Side{Runs: []Run{waitsRun(knownWaits(), manifest(2, 20))}}
+	for by, want := range map[string]string{ByWaker: "contend/internal/handover.(*Queue[...]).TakeAll", ByFunction: "main.produce"} {
+		found := false
+		for _, r := range mustCompare(t, base, cand, Options{By: by}).Rows {
+			found = found || r.By == by && r.Name == want && r.Candidate.Value < r.Baseline.Value
+		}
+		if !found {
+			t.Errorf("--by %s has no row %s", by, want)
+		}
+	}
+}
+
+// TestZerosAreTestedAsDifferences: a lock that some runs do not wait on has no
+// logarithm there, and still gets its interval and p.
+func TestZerosAreTestedAsDifferences(t *testing.T) {
+	sometimes := func(f int64) func(int) map[string]int64 {
+		return func(i int) map[string]int64 {
+			m := map[string]int64{"hot": f * (1e9 + int64(i)*1e6)}
+			if f == 1 && i < 2 {
+				m["hot"] = 0
+			}
+			return m
+		}
+	}
+	d := mustCompare(t, series(0, 10, sometimes(1)), series(1, 10, sometimes(2)), Options{Paired: true})
+	r := lockRow(t, d, "hot")
+	if r.Verdict != Regressed || r.Low == nil || *r.Ratio < 2 || !strings.Contains(r.Note, "differences") {
+		t.Errorf("%+v", r)
+	}
+}

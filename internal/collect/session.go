@@ -1,0 +1,291 @@
+// Package collect observes a live process: it attaches the collectors that
+// were asked for, opens and closes their windows together, and hands what they
+// bring home to a recording.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"contend/internal/collect/capability"
+	"contend/internal/collect/endpoint"
+	"contend/internal/collect/gowait"
+	"contend/internal/collect/offcpu"
+	"contend/internal/collect/symbolize"
+	"contend/internal/collect/target"
+	"contend/internal/recording"
+)
+
+// Options say what to observe, and with what.
+type Options struct {
+	PID     int              // 0 when only the endpoint is recorded
+	Target  recording.Target // Kind, Name, Workload and Arm, where the caller knows better
+	Collect []string         // names of collectors, see recording.Waits and its neighbours
+	// Named says that the user named the collectors: one that cannot run is then
+	// an error. Otherwise it is left out, and the manifest says why.
+	Named   bool
+	Waits   string // "auto", "locks" or "all"
+	Pprof   string // base URL of the target's net/http/pprof
+	Labels  map[string]string
+	Version string // of this contend
+	// Host reads the host at both edges of the window; at the second it gets the
+	// first reading and says what disturbed the window between them. May be nil.
+	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
+}
+
+// Known lists every collector's name, in the order in which they are opened.
+var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
+
+// A collector observes the target between Start and Stop.
+type collector interface {
+	Start() (monoNS int64, err error)
+	Stop() (monoNS int64, err error)
+	Capture() (*recording.Capture, error)
+	Close() error
+}
+
+// Session is a set of collectors attached to one process.
+type Session struct {
+	opt        Options
+	process    *target.Process // nil for an endpoint alone
+	binary     *symbolize.Binary
+	collectors []collector
+	skipped    []recording.Skipped
+	warnings   []string
+}
+
+// Attach finds the target and puts every probe in place. Nothing counts yet.
+func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
+	s := &Session{opt: opt}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if opt.PID != 0 {
+		if s.process, err = target.Find(opt.PID); err != nil {
+			return nil, err
+		}
+	}
+	var refused error // the first collector's reason for not running
+	for _, name := range []string{recording.Waits, recording.OffCPU} {
+		if !slices.Contains(opt.Collect, name) {
+			continue
+		}
+		c, err := s.attach(name)
+		if err == nil {
+			s.collectors = append(s.collectors, c)
+			continue
+		}
+		// Only what this host lacks may be left out. A target that is gone or
+		// not understood is no reason to record something else in silence.
+		if opt.Named || !IsMissing(err) {
+			return nil, fmt.Errorf("cannot collect %s: %w", name, err)
+		}
+		s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
+		if refused == nil {
+			refused = err
+		}
+	}
+	if names := s.endpointNames(); len(names) > 0 {
+		c, err := endpoint.Open(ctx, opt.Pprof, names, endpoint.Options{})
+		if err != nil {
+			return nil, err
+		}
+		s.collectors = append(s.collectors, c)
+	}
+	if len(s.collectors) == 0 {
+		return nil, fmt.Errorf("no collector can run here: %w", refused)
+	}
+	return s, nil
+}
+
+// attach opens one of the collectors that need the kernel.
+func (s *Session) attach(name string) (collector, error) {
+	if s.process == nil {
+		return nil, errors.New("it needs a process, not only an endpoint")
+	}
+	if err := capability.Preflight(name, s.process.UID); err != nil {
+		return nil, err
+	}
+	if s.binary == nil {
+		b, err := symbolize.Open(s.process.Exe)
+		if err != nil {
+			return nil, err
+		}
+		s.binary = b
+	}
+	if name == recording.Waits {
+		return gowait.Open(s.process, s.binary, gowait.Options{})
+	}
+	return offcpu.Open(s.process, s.binary, offcpu.Options{})
+}
+
+func (s *Session) endpointNames() []string {
+	var names []string
+	for _, n := range s.opt.Collect {
+		if n != recording.Waits && n != recording.OffCPU {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Process is the observed process; nil for an endpoint alone.
+func (s *Session) Process() *target.Process { return s.process }
+
+// Record observes one window and writes it to w: everything but the commit,
+// so that the caller can still refuse the run.
+func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (*recording.Manifest, error) {
+	m := &recording.Manifest{
+		Tool:     recording.Tool{Version: s.opt.Version, Go: runtime.Version()},
+		Target:   s.target(),
+		Skipped:  s.skipped,
+		Labels:   s.opt.Labels,
+		Overhead: &recording.Overhead{},
+		Warnings: slices.Clone(s.warnings),
+	}
+	if s.opt.Host != nil {
+		before, _ := s.opt.Host(nil)
+		m.Host = &recording.HostWindow{Before: before}
+	}
+	if err := win.Begin(ctx); err != nil {
+		return nil, err
+	}
+	cpu, cpuErr := s.cpu()
+	m.Started, m.StartMonoNS = time.Now(), monotonic()
+	if err := s.each(collector.Start); err != nil {
+		return nil, err
+	}
+	end, err := win.End(ctx)
+	stopped := s.each(collector.Stop)
+	m.DurationNS = monotonic() - m.StartMonoNS
+	if err = errors.Join(err, stopped); err != nil {
+		return nil, err
+	}
+	m.Ended, m.Operations = end.Reason, end.Operations
+	if after, err := s.cpu(); err == nil && cpuErr == nil {
+		m.Target.CPUNS = int64(after - cpu)
+	}
+	if end.Reason != recording.EndedDuration {
+		m.Warnings = append(m.Warnings, shortened(end.Reason, time.Duration(m.DurationNS)))
+	}
+	if m.Host != nil {
+		var disturbed []string
+		m.Host.After, disturbed = s.opt.Host(m.Host.Before)
+		m.Warnings = append(m.Warnings, disturbed...)
+	}
+	if err := s.harvest(w, m); err != nil {
+		return nil, err
+	}
+	if end.Workload != nil {
+		if err := w.Workload(end.Workload); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// shortened is the warning of a window that did not last as long as it was to.
+func shortened(reason string, lasted time.Duration) string {
+	what := "interrupted"
+	if reason == recording.EndedTargetExit {
+		what = "the target exited"
+	}
+	return fmt.Sprintf("%s: the recording covers %s", what, lasted.Round(time.Millisecond))
+}
+
+// harvest writes every collector's profiles and completes the manifest.
+func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
+	for _, c := range s.collectors {
+		got, err := c.Capture()
+		if err != nil {
+			return err
+		}
+		for name, p := range got.Profiles {
+			p.DurationNanos = m.DurationNS
+			p.TimeNanos = m.Started.UnixNano()
+			if err := w.Profile(name, p); err != nil {
+				return err
+			}
+		}
+		m.Collectors = append(m.Collectors, got.Collector)
+		m.Warnings = append(m.Warnings, got.Warnings...)
+		m.Overhead.ProbeHits += got.Overhead.ProbeHits
+		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
+		m.Overhead.TrapNS += got.Overhead.TrapNS
+	}
+	// An idle target's own CPU time would make any cost look like a catastrophe;
+	// one core is the least that it is held against.
+	m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS))
+	return nil
+}
+
+// Close detaches everything.
+func (s *Session) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(s.collectors) {
+		errs = append(errs, c.Close())
+	}
+	s.collectors = nil
+	if s.binary != nil {
+		errs = append(errs, s.binary.Close())
+		s.binary = nil
+	}
+	return errors.Join(errs...)
+}
+
+// each opens or closes every collector's window, and goes on after an error so
+// that none is left counting.
+func (s *Session) each(edge func(collector) (int64, error)) error {
+	var errs []error
+	for _, c := range s.collectors {
+		_, err := edge(c)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Session) target() recording.Target {
+	t := s.opt.Target
+	if p := s.process; p != nil {
+		t.PID, t.StartTime, t.BootID = p.PID, p.StartTime, p.BootID
+		t.BuildID, t.Module, t.Version, t.Go = p.BuildID, p.Module, p.ModuleVersion, p.GoVersion
+		if t.Name == "" {
+			t.Name = p.Name
+		}
+	}
+	if t.Kind == "endpoint" && t.Name == "" {
+		t.Name = "endpoint"
+	}
+	return t
+}
+
+func (s *Session) cpu() (time.Duration, error) {
+	if s.process == nil {
+		return 0, errors.New("no process")
+	}
+	return s.process.CPUTime()
+}
+
+// monotonic reads CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // cannot fail with this clock on Linux
+	}
+	return ts.Nano()
+}
+
+// WriteReadyFile tells whoever waits for it that every probe is in place.
+func WriteReadyFile(path string) error {
+	return os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644)
+}

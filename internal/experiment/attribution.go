@@ -1,0 +1,63 @@
+package experiment
+
+import (
+	"strings"
+
+	"contend/internal/analyze"
+)
+
+// attribution is what one run's recording charges to the lock under study.
+// Times per operation are ns: 1 ns per message is 1 ms per million messages.
+type attribution struct {
+	perOp   float64 // wait for the lock
+	addPath float64 // the part met while handing a message over; the rest are responses, wake-ups and the executor itself
+	mean    float64 // ns a wait
+	waits   int64
+	share   float64 // of the blocked time with an application frame
+	leads   bool    // no lock was waited for longer
+}
+
+// The lock under study, and the frames that tell who meets it.
+const (
+	studiedLock = "executor queue"
+	queueRoom   = "internal/handover.(*"
+	controlPath = ".ExecuteControl" // responses and cursor wake-ups come this way
+)
+
+// attribute reads the attribution of every done run of a series, by pair.
+func (r *Result) attribute(series string) (map[int]attribution, error) {
+	side, err := r.Side(series)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]attribution{}
+	for _, run := range side.Runs {
+		report, err := analyze.NewReport(analyze.Side{Name: series, Runs: []analyze.Run{run}}, analyze.Options{})
+		if err != nil {
+			return nil, err
+		}
+		out[run.Pair] = attributed(report)
+	}
+	return out, nil
+}
+
+func attributed(r *analyze.Report) attribution {
+	var a attribution
+	ops := 1.0
+	if n := r.Totals.Operations; n != nil && *n > 0 {
+		ops = float64(*n)
+	}
+	for i, l := range r.Locks {
+		if l.Name == studiedLock {
+			a.perOp, a.mean, a.waits = float64(l.DelayNS)/ops, l.MeanNS, l.Contentions
+			a.share, a.leads = l.Share, i == 0
+		}
+	}
+	for _, b := range r.Boundaries {
+		put := strings.Contains(b.Boundary, queueRoom) && strings.HasSuffix(b.Boundary, ").Put")
+		if put && b.Class == "lock" && !strings.HasSuffix(b.Caller, controlPath) {
+			a.addPath += float64(b.DelayNS) / ops
+		}
+	}
+	return a
+}

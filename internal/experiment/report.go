@@ -1,0 +1,141 @@
+package experiment
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"contend/internal/analyze"
+	"contend/internal/analyze/render"
+	"contend/internal/recording"
+)
+
+// Comparison figures in the order in which a report shows them.
+var figures = []struct {
+	name, unit string
+	arm        func(*ArmSummary) Estimate
+	effect     func(*Comparison) analyze.Effect
+}{
+	{"delivered", "op/s", func(a *ArmSummary) Estimate { return a.Throughput }, func(c *Comparison) analyze.Effect { return c.Throughput }},
+	{"publish p50", "ns", func(a *ArmSummary) Estimate { return a.PublishP50 }, func(c *Comparison) analyze.Effect { return c.PublishP50 }},
+	{"publish p99", "ns", func(a *ArmSummary) Estimate { return a.PublishP99 }, func(c *Comparison) analyze.Effect { return c.PublishP99 }},
+	{"end to end p50", "ns", func(a *ArmSummary) Estimate { return a.EndToEndP50 }, func(c *Comparison) analyze.Effect { return c.EndToEndP50 }},
+	{"end to end p99", "ns", func(a *ArmSummary) Estimate { return a.EndToEndP99 }, func(c *Comparison) analyze.Effect { return c.EndToEndP99 }},
+	{"tail gap", "ns", func(a *ArmSummary) Estimate { return a.TailGap }, func(c *Comparison) analyze.Effect { return c.TailGap }},
+}
+
+// Diff compares the recordings of the baseline and the candidate arm.
+func (r *Result) Diff(o analyze.Options) (*analyze.Diff, error) {
+	baseline, err := r.Side(r.State.Settings.Arms[0])
+	if err != nil {
+		return nil, err
+	}
+	candidate, err := r.Side(r.State.Settings.Arms[1])
+	if err != nil {
+		return nil, err
+	}
+	o.Paired = true
+	return analyze.Compare(baseline, candidate, o)
+}
+
+// WriteReports writes report.md, report.html, report.json and diff.svg into the
+// experiment's folder, and the first screen to stdout. command made it.
+func (r *Result) WriteReports(command string, stdout io.Writer) error {
+	d, err := r.Diff(analyze.Options{})
+	if err != nil {
+		return err
+	}
+	s := Summarize(r)
+	x, err := r.view(s)
+	if err != nil {
+		return err
+	}
+	o := render.Options{Reproduce: []string{command}, Experiment: x}
+	for _, out := range []struct {
+		file   string
+		format render.Format
+	}{{"report.md", render.Markdown}, {"report.html", render.HTML}, {"report.json", render.JSON}, {"diff.svg", render.SVG}} {
+		var b bytes.Buffer
+		if err := render.Diff(&b, d, out.format, o); err != nil {
+			return err
+		}
+		if err := recording.WriteFile(filepath.Join(r.Dir, out.file), b.Bytes()); err != nil {
+			return err
+		}
+	}
+	o.Experiment = nil
+	return render.Diff(stdout, d, render.Text, o)
+}
+
+// view is the experiment as the renderers take it.
+func (r *Result) view(s *Summary) (*render.Experiment, error) {
+	set := r.State.Settings
+	x := &render.Experiment{
+		Name: r.State.Name, Seed: r.State.Seed,
+		Protocol: fmt.Sprintf("%d pairs of fresh processes in random order; each warms up, then one window unrecorded"+
+			" (throughput and latency are of these), then one recorded (waits are of these)", set.Pairs),
+		Notes: s.Warnings,
+	}
+	by := map[string]map[int]attribution{}
+	for i := range s.Series {
+		name := s.Series[i].Series
+		var err error
+		if by[name], err = r.attribute(name); err != nil {
+			return nil, err
+		}
+		a := arm(&s.Series[i], s)
+		lock := middle(by[name], perOp)
+		a.Figures = append(a.Figures, render.Figure{Name: studiedLock + " wait per message", Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		x.Arms = append(x.Arms, a)
+	}
+	if r.State.Name == "handover" {
+		x.Findings = handoverFindings(s, by)
+	}
+	for _, run := range r.Runs {
+		v := view(run, len(s.Series))
+		if a, ok := by[run.Series][run.Pair]; ok {
+			v.LockNSPerOp = &a.perOp
+		}
+		x.Runs = append(x.Runs, v)
+	}
+	return x, nil
+}
+
+func arm(a *ArmSummary, s *Summary) render.Arm {
+	out := render.Arm{Name: a.Series, What: armNotes[a.Series]}
+	if a.Series == ControlSeries {
+		out.What = "the control: the " + a.Arm + " arm once more; what differs is noise"
+	}
+	c := s.Comparison(a.Series)
+	for _, f := range figures {
+		e := f.arm(a)
+		out.Figures = append(out.Figures, render.Figure{Name: f.name, Unit: f.unit, Value: e.Center, Low: e.Low, High: e.High})
+		if c != nil {
+			base := f.arm(&s.Series[0])
+			effect := f.effect(c)
+			out.Changes = append(out.Changes, analyze.Change{
+				Name: f.name, Unit: f.unit, Baseline: base.Center, Candidate: e.Center,
+				Ratio: effect.Center, Low: effect.Low, High: effect.High, N: effect.N,
+			})
+		}
+	}
+	return out
+}
+
+func view(run RunResult, perPair int) render.Run {
+	out := render.Run{Pair: run.Pair, Position: (run.Order-1)%perPair + 1, Arm: run.Series, Latency: run.Plain.Latency}
+	out.Throughput, out.Recorded = rate(run.Plain), rate(run.Recorded)
+	if run.Host != nil && run.Host.After != nil {
+		out.Steal, out.EffectiveMHz = run.Host.After.StealShare, run.Host.After.ClockIndex
+	}
+	return out
+}
+
+func rate(w *recording.WorkloadResult) *float64 {
+	if w.ElapsedNS <= 0 {
+		return nil
+	}
+	v := float64(w.Operations) / (float64(w.ElapsedNS) / 1e9)
+	return &v
+}

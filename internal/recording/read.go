@@ -1,0 +1,195 @@
+package recording
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// Bounds on what is read, so that a damaged or hostile file ends in an error and
+// not in an exhausted machine. The largest real profile seen is 300 MB unpacked.
+const (
+	maxJSON    = 16 << 20
+	maxProfile = 1 << 30 // unpacked
+)
+
+// Recording is a recording on disk. Profiles are read when asked for.
+type Recording struct {
+	Path     string
+	Manifest Manifest
+}
+
+// Open reads and checks a recording's manifest.
+func Open(path string) (*Recording, error) {
+	name := filepath.Join(path, ManifestFile)
+	f, err := os.Open(name)
+	if err != nil {
+		if strings.HasSuffix(filepath.Clean(path), Incomplete) {
+			return nil, fmt.Errorf("%s was never finished: it has no %s", path, ManifestFile)
+		}
+		return nil, err
+	}
+	defer f.Close()
+	m, err := readManifest(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Recording{Path: path, Manifest: *m}, nil
+}
+
+// Profile reads the profile of that name; fs.ErrNotExist if the recording has none.
+func (r *Recording) Profile(name string) (*profile.Profile, error) {
+	return ReadProfile(filepath.Join(r.Path, name+".pb.gz"))
+}
+
+// Profiles names the profiles that the recording holds, sorted.
+func (r *Recording) Profiles() ([]string, error) {
+	entries, err := os.ReadDir(r.Path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if n, ok := strings.CutSuffix(e.Name(), ".pb.gz"); ok {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// Workload reads the workload's results; nil and no error if there are none.
+func (r *Recording) Workload() (*WorkloadResult, error) {
+	w, err := ReadWorkload(filepath.Join(r.Path, WorkloadFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return w, err
+}
+
+// ReadWorkload reads one workload.json.
+func ReadWorkload(path string) (*WorkloadResult, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var w WorkloadResult
+	if err := decodeJSON(f, &w); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if w.Schema != Schema {
+		return nil, fmt.Errorf("%s: schema %d; this contend reads schema %d", path, w.Schema, Schema)
+	}
+	return &w, nil
+}
+
+// ReadProfile reads one pprof file, gzipped or not.
+func ReadProfile(path string) (*profile.Profile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := readProfile(f, maxProfile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+func readProfile(r io.Reader, limit int64) (*profile.Profile, error) {
+	b, err := readAtMost(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 {
+		return nil, errors.New("not a pprof profile: the file is empty")
+	}
+	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return nil, fmt.Errorf("damaged gzip: %w", err)
+		}
+		if b, err = readAtMost(z, limit); err != nil {
+			return nil, fmt.Errorf("cannot unpack: %w", err)
+		}
+	}
+	p, err := profile.ParseUncompressed(b)
+	if err != nil {
+		return nil, fmt.Errorf("not a pprof profile, or a damaged one: %w", err)
+	}
+	if err := p.CheckValid(); err != nil {
+		return nil, fmt.Errorf("the profile does not hold together: %w", err)
+	}
+	return p, nil
+}
+
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("more than %d MiB of data: refused", limit>>20)
+	}
+	return b, nil
+}
+
+func readManifest(r io.Reader) (*Manifest, error) {
+	var m Manifest
+	if err := decodeJSON(r, &m); err != nil {
+		return nil, err
+	}
+	return &m, m.validate()
+}
+
+func decodeJSON(r io.Reader, v any) error {
+	b, err := readAtMost(r, maxJSON)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("damaged JSON: %w", err)
+	}
+	return nil
+}
+
+// validate checks what the analysis relies on.
+func (m *Manifest) validate() error {
+	if m.Schema != Schema {
+		return fmt.Errorf("schema %d; this contend reads schema %d", m.Schema, Schema)
+	}
+	if m.DurationNS <= 0 {
+		return fmt.Errorf("duration_ns is %d: a recording covers some time", m.DurationNS)
+	}
+	if !slices.Contains([]string{EndedDuration, EndedInterrupt, EndedTargetExit}, m.Ended) {
+		return fmt.Errorf("ended is %q: neither %s, %s nor %s", m.Ended, EndedDuration, EndedInterrupt, EndedTargetExit)
+	}
+	if m.Operations != nil && m.Operations.Count < 0 {
+		return fmt.Errorf("operations.count is %d: it counts upwards", m.Operations.Count)
+	}
+	for _, c := range m.Collectors {
+		if c.Name == "" {
+			return errors.New("a collector has no name")
+		}
+		if c.EndMonoNS < c.StartMonoNS {
+			return fmt.Errorf("collector %s ends before it starts", c.Name)
+		}
+		for name, n := range c.Counters {
+			if n < 0 {
+				return fmt.Errorf("collector %s: counter %s is %d", c.Name, name, n)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"contend/internal/handover"
+)
+
+// connectWithin bounds how long the other processes may take to connect.
+const connectWithin = 20 * time.Second
+
+// A broker is the process under observation: one topic, one ledger, one
+// subscription.
+type broker struct {
+	options    Options
+	ledger     *managedLedger
+	executor   *ledgerExecutor
+	dedup      *dedup // nil if off
+	dispatcher *dispatcher
+	bookie     *bookieClient
+	gate       *backlogGate
+	loops      []*eventLoop
+
+	fail     context.CancelCauseFunc
+	stopping atomic.Bool // connections may end now
+	done     chan struct{}
+	work     sync.WaitGroup
+	conns    []net.Conn
+}
+
+// newBroker makes a broker whose failures cancel a context through fail.
+func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFunc) (*broker, error) {
+	b := &broker{options: o, fail: fail, done: make(chan struct{})}
+	executor, err := newLedgerExecutor(o, b.failed)
+	if err != nil {
+		return nil, err
+	}
+	b.executor = executor
+	b.ledger = &managedLedger{
+		adds:   executor.adds,
+		exec:   executor.single,
+		cache:  newEntryCache(),
+		fail:   b.failed,
+		spin:   int(math.Round(spinPerMicrosecond * float64(o.Work) / float64(time.Microsecond))),
+		prePin: o.Completion == PrePin,
+	}
+	b.gate = newBacklogGate(o.Backlog, &b.ledger.added)
+	b.dispatcher = newDispatcher(b.ledger, o.Consumers, o.ReadBatch, b.gate)
+	b.ledger.cursor = b.dispatcher.cursor
+	if o.Dedup {
+		b.dedup = newDedup()
+	}
+	return b, nil
+}
+
+// failed ends the run, unless it is ending anyway.
+func (b *broker) failed(err error) {
+	if err != nil && !b.stopping.Load() {
+		b.fail(err)
+	}
+}
+
+// goRun starts f as a goroutine of the broker; its error ends the run.
+func (b *broker) goRun(f func() error) { b.work.Go(func() { b.failed(f()) }) }
+
+// accept waits until the bookie and every client have connected.
+func (b *broker) accept(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	timer := time.AfterFunc(connectWithin, func() { listener.Close() })
+	defer timer.Stop()
+	producers := make([]*producerConn, b.options.Producers)
+	for range 1 + b.options.Consumers + b.options.Producers {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("the load generator and the bookie did not connect within %v", connectWithin)
+		}
+		if err != nil {
+			return fmt.Errorf("accepting a connection: %w", err)
+		}
+		b.conns = append(b.conns, conn)
+		if err := b.register(conn, producers); err != nil {
+			return err
+		}
+	}
+	return b.serve(producers)
+}
+
+// register takes in a connection by its first frame.
+func (b *broker) register(conn net.Conn, producers []*producerConn) error {
+	_ = conn.SetReadDeadline(time.Now().Add(connectWithin))
+	frames := newFrameBuffer(slabSize)
+	kind, body, err := frames.next(conn)
+	if err != nil {
+		return fmt.Errorf("registering a connection: %w", err)
+	}
+	if kind != kindHello {
+		return fmt.Errorf("registering a connection: %w: kind %d", errFrame, kind)
+	}
+	role, index, err := parseHello(body)
+	if err != nil {
+		return err
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	switch {
+	case role == roleBookie && b.bookie == nil:
+		b.bookie = newBookieClient(conn)
+		b.bookie.respond = b.ledger.respond
+		b.ledger.bookie = b.bookie
+	case role == roleConsumer && index < len(b.dispatcher.consumers) && b.dispatcher.consumers[index] == nil:
+		b.dispatcher.consumers[index] = newConsumerConn(conn)
+	case role == roleProducer && index < len(producers) && producers[index] == nil:
+		producers[index] = &producerConn{broker: b, id: index, conn: conn, frames: frames}
+		return nil // it goes on with the same buffer
+	default:
+		return fmt.Errorf("registering a connection: role %d, index %d is unknown or taken", role, index)
+	}
+	frames.close()
+	return nil
+}
+
+// serve starts everything; the count of connections made sure that all are there.
+func (b *broker) serve(producers []*producerConn) error {
+	b.goRun(b.bookie.write)
+	b.goRun(b.bookie.read)
+	b.goRun(func() error { b.dispatcher.run(b.done); return nil })
+	for _, c := range b.dispatcher.consumers {
+		b.goRun(c.write)
+		b.goRun(func() error { return c.read(b.dispatcher) })
+	}
+	if b.options.Loops > 0 {
+		return b.serveByLoops(producers)
+	}
+	for _, p := range producers {
+		w := newConnServer(p)
+		b.goRun(w.write)
+		b.goRun(w.read)
+	}
+	return nil
+}
+
+func (b *broker) serveByLoops(producers []*producerConn) error {
+	for range b.options.Loops {
+		l, err := newEventLoop()
+		if err != nil {
+			return err
+		}
+		b.loops = append(b.loops, l)
+	}
+	for i, p := range producers {
+		if err := b.loops[i%len(b.loops)].add(p); err != nil {
+			return err
+		}
+	}
+	for _, l := range b.loops {
+		b.goRun(l.run)
+	}
+	return nil
+}
+
+// close ends every goroutine of the broker and waits for them.
+func (b *broker) close() {
+	b.stopping.Store(true)
+	b.gate.close()
+	close(b.done)
+	for _, conn := range b.conns {
+		conn.Close()
+	}
+	for _, l := range b.loops {
+		l.stop()
+	}
+	if b.bookie != nil {
+		b.bookie.close()
+	}
+	for _, c := range b.dispatcher.consumers {
+		if c != nil {
+			c.outbox.close()
+		}
+	}
+	b.executor.single.ShutdownNow()
+	b.work.Wait()
+	for _, l := range b.loops {
+		l.close()
+	}
+}
+
+// A ledgerExecutor is the executor of one arm.
+type ledgerExecutor struct {
+	single   *handover.SingleExecutor
+	batching *handover.BatchingExecutor // nil unless the arm batches
+	adds     handover.Executor          // what takes the adds
+}
+
+func newLedgerExecutor(o Options, fail func(error)) (*ledgerExecutor, error) {
+	onPanic := func(_ handover.Task, v any) { fail(fmt.Errorf("a task of the ledger executor panicked: %v", v)) }
+	var queue handover.TaskQueue // nil: the mutex queue
+	switch o.Arm {
+	case LockFree:
+		queue = handover.NewBlockingMPSC[handover.Task](handover.DefaultChunkSize)
+	case TwoLane:
+		queue = handover.NewTwoLane()
+	}
+	e := &ledgerExecutor{single: handover.NewSingleExecutor(queue, handover.ExecutorOptions{OnPanic: onPanic})}
+	e.adds = e.single
+	if o.Arm != Batched {
+		return e, nil
+	}
+	limit := o.BatchBytes
+	if limit == 0 {
+		limit = handover.NoWeightLimit
+	}
+	var err error
+	e.batching, err = handover.NewBatchingExecutor(e.single, handover.BatchingOptions{
+		MaxItems:   o.BatchItems,
+		MaxWeight:  limit,
+		OnPanic:    onPanic,
+		OnRejected: func(t handover.Task, _ error) { (*op)(t.(*addTask)).free() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.adds = e.batching
+	return e, nil
+}

@@ -1,0 +1,50 @@
+package ledger
+
+import "testing"
+
+func TestMurmur3(t *testing.T) {
+	// Published vectors of MurmurHash3_x86_32 with seed 0.
+	for data, want := range map[string]uint32{"": 0, "test": 0xba6bd213} {
+		if got := murmur3([]byte(data)); got != want {
+			t.Errorf("murmur3(%q) = %#x, want %#x", data, got, want)
+		}
+	}
+}
+
+func TestHashRangesCoverEveryHashEvenly(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 20, 1000} {
+		r := newHashRanges(n)
+		sizes := make([]int, n)
+		last := 0
+		for h := range uint32(hashSpace) {
+			owner := r.owner(h)
+			if owner < last || owner >= n {
+				t.Fatalf("%d consumers: hash %d goes to %d after %d", n, h, owner, last)
+			}
+			last = owner
+			sizes[owner]++
+		}
+		for i, size := range sizes {
+			if size < hashSpace/n || size > hashSpace/n+1 {
+				t.Errorf("%d consumers: consumer %d has %d hashes", n, i, size)
+			}
+		}
+	}
+}
+
+func TestKeyHashLeavesZeroOut(t *testing.T) {
+	seen := make([]bool, 20)
+	r := newHashRanges(20)
+	for key := range uint64(300_000) { // enough that some murmur3 is 0 modulo the space
+		h := keyHash(key)
+		if h == 0 || h >= hashSpace {
+			t.Fatalf("key %d has hash %d", key, h)
+		}
+		seen[r.owner(h)] = true
+	}
+	for i, ok := range seen {
+		if !ok {
+			t.Errorf("no key goes to consumer %d", i)
+		}
+	}
+}

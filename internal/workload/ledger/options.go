@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"contend/internal/handover"
+	"contend/internal/workload"
+)
+
+// Arms: how the messages reach the ledger executor.
+const (
+	Baseline = "baseline" // one task a message, on the mutex queue
+	Batched  = "batched"  // messages through a batching executor
+	LockFree = "lockfree" // one task a message, on a queue without a lock
+	TwoLane  = "twolane"  // the mutex queue, responses and cursor wake-ups first
+)
+
+// Info describes the workload to the command line.
+var Info = workload.Info{
+	Name:    "handover",
+	Summary: "hundreds of producers hand their messages to one ledger executor",
+	Arms:    []string{Baseline, Batched, LockFree, TwoLane},
+}
+
+// Completion: how often a completed add meets the executor queue.
+const (
+	Pinned = "pinned" // the response task completes the add
+	PrePin = "prepin" // the response task queues a completion task
+)
+
+// Options are the settings of one run. Start from Defaults.
+type Options struct {
+	Arm        string        `json:"arm"`
+	Producers  int           `json:"producers"`   // connections that publish
+	Consumers  int           `json:"consumers"`   // of the one Key_Shared subscription
+	Devices    int           `json:"devices"`     // keys; each has at most one message in flight
+	InFlight   int           `json:"in_flight"`   // messages published and not acknowledged, at most
+	Burst      int           `json:"burst"`       // a producer writes once it may send this many
+	Rate       float64       `json:"rate"`        // messages per second, 0 as fast as possible
+	Payload    int           `json:"payload"`     // bytes, header included
+	Work       time.Duration `json:"work"`        // CPU time an add keeps the executor busy
+	Loops      int           `json:"loops"`       // event loops serving the producers; 0: a goroutine a connection
+	Completion string        `json:"completion"`  // Pinned or PrePin
+	Dedup      bool          `json:"dedup"`       // check producer sequences under a topic-wide lock
+	BatchItems int           `json:"batch_items"` // batched arm: messages a batch, at most
+	BatchBytes int64         `json:"batch_bytes"` // batched arm: payload a batch, at most; 0 unlimited
+	ReadBatch  int           `json:"read_batch"`  // entries the dispatcher reads at once
+	Receive    int           `json:"receive"`     // permits a consumer grants: its receiver queue
+	Backlog    int           `json:"backlog"`     // undelivered messages beyond which producers are held
+	Sync       string        `json:"sync"`        // bookie: SyncNone, or SyncBatch: fdatasync a group
+	Dir        string        `json:"dir"`         // where the bookie keeps its segments; "" the default temp dir
+	Network    string        `json:"network"`     // "unix" or "tcp"
+	Seed       uint64        `json:"seed"`        // of the producers' choice of devices
+
+	WarmupMessages int64 `json:"warmup_messages"` // 0: 3 × InFlight
+	WindowMessages int64 `json:"window_messages"` // 0: 20 × InFlight
+
+	Pprof            bool `json:"-"` // serve net/http/pprof and fgprof on a loopback port
+	BlockProfileRate int  `json:"-"` // runtime.SetBlockProfileRate; 0 off
+	MutexFraction    int  `json:"-"` // runtime.SetMutexProfileFraction; 0 off
+
+	// RoleArgs are the arguments with which this executable, started again,
+	// calls RunRole; the role's name is appended.
+	RoleArgs []string `json:"-"`
+}
+
+// Sync modes of the bookie.
+const (
+	SyncNone  = "none"
+	SyncBatch = "batch"
+)
+
+// Defaults returns the settings of the documented comparison; the package
+// comment says why they are what they are.
+func Defaults() Options {
+	return Options{
+		Arm:        Baseline,
+		Producers:  500,
+		Consumers:  20,
+		Devices:    1_000_000,
+		InFlight:   100_000,
+		Burst:      32,
+		Payload:    128,
+		Work:       500 * time.Nanosecond,
+		Completion: Pinned,
+		Dedup:      true,
+		BatchItems: handover.DefaultMaxItems,
+		BatchBytes: handover.DefaultMaxWeight,
+		ReadBatch:  100,
+		Receive:    1000,
+		Backlog:    1_000_000,
+		Sync:       SyncNone,
+		Network:    "unix",
+		Seed:       0x51c0ffee,
+		RoleArgs:   []string{"workload-role"},
+	}
+}
+
+// Validate reports every setting that is out of range, in one line.
+func (o Options) Validate() error {
+	var errs []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Sprintf(format, args...))
+		}
+	}
+	oneOf := func(name, value string, values ...string) {
+		check(slices.Contains(values, value), "%s %q is not one of %s", name, value, strings.Join(values, ", "))
+	}
+	between := func(name string, v, low, high int) {
+		check(low <= v && v <= high, "%s is %d, must be %d to %d", name, v, low, high)
+	}
+	oneOf("arm", o.Arm, Info.Arms...)
+	oneOf("completion", o.Completion, Pinned, PrePin)
+	oneOf("sync", o.Sync, SyncNone, SyncBatch)
+	oneOf("network", o.Network, "unix", "tcp")
+	between("producers", o.Producers, 1, 10_000)
+	between("consumers", o.Consumers, 1, 1000)
+	between("in flight", o.InFlight, max(o.Producers, 1), 10_000_000)
+	between("devices", o.Devices, max(o.InFlight, 1), 100_000_000)
+	between("burst", o.Burst, 1, 10_000)
+	between("payload", o.Payload, headerSize, maxPayload)
+	between("loops", o.Loops, 0, 1024)
+	between("batch items", o.BatchItems, 2, 1<<20)
+	between("read batch", o.ReadBatch, 1, 100_000)
+	between("receive", o.Receive, 1, 1_000_000)
+	between("backlog", o.Backlog, 1, 100_000_000)
+	check(o.BatchBytes >= 0, "batch bytes is %d, must not be negative", o.BatchBytes)
+	check(o.Work >= 0 && o.Work <= time.Second, "work is %v, must be 0 to 1s", o.Work)
+	check(o.Rate >= 0, "rate is %g, must not be negative", o.Rate)
+	check(o.WarmupMessages >= 0 && o.WindowMessages >= 0, "message counts must not be negative")
+	check(len(o.RoleArgs) > 0, "no arguments to start the other processes with")
+	if len(errs) > 0 {
+		return errors.New("handover: " + strings.Join(errs, "; "))
+	}
+	return nil
+}
+
+// warmup and window are how many messages must be acknowledged.
+func (o Options) warmup() int64 { return cmp.Or(o.WarmupMessages, 3*int64(o.InFlight)) }
+func (o Options) window() int64 { return cmp.Or(o.WindowMessages, 20*int64(o.InFlight)) }
+
+// perProducer is one producer's share of the in-flight bound.
+func (o Options) perProducer() int { return o.InFlight / o.Producers }
+
+// saturated says that the load is bounded by what is in flight, not by a rate.
+func (o Options) saturated() bool { return o.Rate == 0 }
+
+// Settings are the options as a result carries them.
+func (o Options) Settings() map[string]string {
+	return map[string]string{
+		"producers":   strconv.Itoa(o.Producers),
+		"consumers":   strconv.Itoa(o.Consumers),
+		"devices":     strconv.Itoa(o.Devices),
+		"in_flight":   strconv.Itoa(o.InFlight),
+		"burst":       strconv.Itoa(o.Burst),
+		"rate":        strconv.FormatFloat(o.Rate, 'g', -1, 64),
+		"payload":     strconv.Itoa(o.Payload),
+		"work":        o.Work.String(),
+		"loops":       strconv.Itoa(o.Loops),
+		"completion":  o.Completion,
+		"dedup":       strconv.FormatBool(o.Dedup),
+		"batch_items": strconv.Itoa(o.BatchItems),
+		"batch_bytes": strconv.FormatInt(o.BatchBytes, 10),
+		"read_batch":  strconv.Itoa(o.ReadBatch),
+		"receive":     strconv.Itoa(o.Receive),
+		"backlog":     strconv.Itoa(o.Backlog),
+		"sync":        o.Sync,
+		"network":     o.Network,
+		"seed":        strconv.FormatUint(o.Seed, 10),
+		"warmup":      strconv.FormatInt(o.warmup(), 10),
+		"window":      strconv.FormatInt(o.window(), 10),
+	}
+}

@@ -1,0 +1,187 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"contend/internal/recording"
+	"contend/internal/workload"
+)
+
+// childGrace is how long a child may take to end by itself.
+const childGrace = 3 * time.Second
+
+// RunOnce runs one window and returns its result, with the verdict over every
+// message of the run. An invalid run is no error: see the result's Verify.
+func RunOnce(ctx context.Context, o Options, minimum time.Duration) (*recording.WorkloadResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	eventsIn, eventsOut := io.Pipe()
+	commandsIn, commandsOut := io.Pipe()
+	ran := make(chan error, 1)
+	go func() {
+		ran <- Run(ctx, o, workload.NewConversation(commandsIn, eventsOut))
+		eventsOut.Close()
+		commandsIn.Close()
+	}()
+	result, err := workload.NewConversation(eventsIn, commandsOut).MeasureOnce(minimum)
+	if err != nil {
+		cancel()
+		eventsIn.Close()
+		commandsOut.Close()
+		<-ran
+		return nil, err
+	}
+	return result, <-ran
+}
+
+// Run is the broker process: it starts the load generator and the bookie,
+// and measures windows as the conversation demands. It returns when told to
+// stop, when ctx ends, or when anything fails; then the other processes have
+// ended. An error is also sent as an "error" event.
+func Run(ctx context.Context, o Options, lines *workload.Conversation) error {
+	err := run(ctx, o, lines)
+	if err != nil {
+		_ = lines.Send(workload.Event{Event: workload.EventError, Error: err.Error()}) // the recorder may be gone
+	}
+	return err
+}
+
+func run(ctx context.Context, o Options, lines *workload.Conversation) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	s, err := startSession(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.blame(s.converse(lines))
+}
+
+// A session is the three processes of a run, seen from the broker.
+type session struct {
+	options Options
+	spin    float64 // multiplications a microsecond
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	broker  *broker
+	load    *child
+	bookie  *child
+	profile *profileServer
+	events  chan workload.Event // of the load generator
+	begin   counters            // when the load began
+}
+
+func startSession(ctx context.Context, o Options) (s *session, err error) {
+	s = &session{options: o, events: make(chan workload.Event)}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	defer func() {
+		if err != nil {
+			err = s.blame(err)
+			s.close()
+		}
+	}()
+	s.spin = calibrateSpin() // before anything else uses the CPU
+	if s.broker, err = newBroker(o, s.spin, s.cancel); err != nil {
+		return s, err
+	}
+	if s.profile, err = startProfiles(o); err != nil {
+		return s, err
+	}
+	listener, err := listen(o.Network)
+	if err != nil {
+		return s, err
+	}
+	defer listener.Close()
+	setup := childSetup{Options: o, Address: listener.Addr().String()}
+	if s.bookie, err = s.start(RoleBookie, setup, make(chan workload.Event)); err != nil {
+		return s, err
+	}
+	if s.load, err = s.start(RoleLoad, setup, s.events); err != nil {
+		return s, err
+	}
+	if err = s.broker.accept(s.ctx, listener); err != nil {
+		return s, err
+	}
+	s.begin = s.broker.counters()
+	return s, s.load.lines.Send(workload.Command{Command: commandStart})
+}
+
+// listen opens the broker's address: an ephemeral port, or an abstract name,
+// which leaves no file behind.
+func listen(network string) (net.Listener, error) {
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = fmt.Sprintf("@contend-%d-%s", os.Getpid(), rand.Text())
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("the broker cannot listen: %w", err)
+	}
+	return l, nil
+}
+
+// start starts a child whose unexpected end ends the run.
+func (s *session) start(role string, setup childSetup, events chan<- workload.Event) (*child, error) {
+	c, err := startChild(role, setup)
+	if err != nil {
+		return nil, err
+	}
+	go c.events(s.ctx, events) // ends with the child, which close waits for
+	go func() {
+		<-c.done
+		err := c.err
+		if err == nil {
+			err = fmt.Errorf("the %s process ended early", role)
+		}
+		s.cancel(err) // the first cause counts
+	}()
+	return c, nil
+}
+
+// blame finds the root of a failure: when a child dies, the broken connection
+// is often seen first.
+func (s *session) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("handover: interrupted: %w", err)
+	}
+	deadline := time.After(time.Second / 2)
+	select {
+	case <-s.bookie.ended():
+	case <-s.load.ended():
+	case <-deadline:
+	}
+	for _, c := range []*child{s.bookie, s.load} {
+		if c != nil && isClosed(c.done) && c.err != nil {
+			err = c.err
+		}
+	}
+	return fmt.Errorf("handover: %w", err)
+}
+
+// close ends the other processes and the broker.
+func (s *session) close() {
+	s.cancel(nil) // the end of a child is no failure any more
+	if s.broker != nil {
+		s.broker.close()
+	}
+	for _, c := range []*child{s.load, s.bookie} {
+		if c != nil {
+			c.stop(childGrace)
+		}
+	}
+	s.profile.close()
+}
