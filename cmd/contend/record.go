@@ -71,10 +71,10 @@ func newRecord() *cobra.Command {
 	f.StringVar(&o.arm, "arm", "baseline", "the workload's arm: "+strings.Join(ledger.Info.Arms, ", "))
 	f.StringVarP(&o.output, "output", "o", "", "the folder to write (default ./NAME-YYYYMMDD-HHMMSS)")
 	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
-	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
+	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; a workload's window is counted in messages, and lasts at least as long as is given here")
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
-	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
@@ -115,6 +115,9 @@ func (o *recordOptions) check() error {
 		if err := checkWorkload(o.workload, o.arm); err != nil {
 			return err
 		}
+	}
+	if o.pprof != "" && !o.named {
+		o.collect = append(slices.Clone(o.collect), recording.Mutex, recording.Block)
 	}
 	for _, name := range o.collect {
 		if o.pprof == "" && o.workload == "" && !slices.Contains([]string{recording.Waits, recording.OffCPU}, name) {
