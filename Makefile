@@ -1,6 +1,7 @@
 # contend: build, test and measure. Building needs Go alone; the rest installs what it needs.
 
 BIN := bin/contend
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # The hand-over experiment's flags; EXPERIMENT='--quick -o DIR' for a smoke.
 EXPERIMENT ?= -o reports/handover --force
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
@@ -13,7 +14,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/contend
-	go build -o $(BIN) ./cmd/contend
+	go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
 
 test: build ## run the whole test suite, BPF and browser included
 	@$(call apt,chromium,chromium)
