@@ -46,9 +46,9 @@ func (r *Result) handOvers(series string) (map[int]handOvers, error) {
 		n := float64(max(run.Plain.Operations, 1))
 		h := handOvers{
 			perMessage:  float64(run.Plain.ElapsedNS) / n,
-			wakeups:     run.Plain.Figures[listener.FigureWakeups] / n,
+			wakeups:     run.Plain.Figures[recording.FigureWakeups] / n,
 			switches:    run.Plain.Figures[listener.FigureSwitches] / n,
-			wake:        run.Plain.Figures[listener.FigureWakeNS] / n,
+			wake:        run.Plain.Figures[recording.FigureWakeNS] / n,
 			inFlight:    run.Workload.Figures[listener.FigureInFlight],
 			outstanding: run.Workload.Figures[listener.FigureOutstanding],
 		}

@@ -74,7 +74,7 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 		t.Errorf("latency %+v", l)
 	}
 	f := r.Figures
-	if r.Executor.Offers == 0 || r.Executor.Tasks == 0 || f[FigureWakeups] == 0 || f[FigureWakeNS] <= 0 || f[FigureSwitches] == 0 {
+	if r.Executor.Offers == 0 || r.Executor.Tasks == 0 || f[recording.FigureWakeups] == 0 || f[recording.FigureWakeNS] <= 0 || f[FigureSwitches] == 0 {
 		t.Errorf("executors %+v, figures %v", r.Executor, f)
 	}
 	flight, outstanding := f[FigureInFlight], f[FigureOutstanding]

@@ -66,11 +66,11 @@ type Options struct {
 	Profiling workload.Profiling
 }
 
-// A window by hand takes about two seconds in the slowest arm; a recorder asks for
+// A window by hand takes about a second in the slowest arm; a recorder asks for
 // a time, which is then the longer of the two in all the others.
 const (
 	defaultWarmup = 10_000
-	defaultWindow = 50_000
+	defaultWindow = 20_000
 )
 
 // Internal executors are a pool, to which consumers and children are pinned; a
