@@ -97,10 +97,10 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 // Arm A promises no bound, and has none but the backlog that holds I/O.
 func TestArmAIsNotBoundedByTheReceiverQueue(t *testing.T) {
 	o := small(ArmA)
-	o.Callback = 50 * time.Microsecond
+	o.Callback, o.WindowMessages = 50*time.Microsecond, 10*int64(o.Backlog) // several times through the backlog
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := workload.RunOnce(ctx, o.Run, 10*window)
+	r, err := workload.RunOnce(ctx, o.Run, window)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func Defaults() Options {
 		Keys:         1000,
 		Receive:      1000,
 		Threads:      4,
-		Callback:     3 * time.Microsecond,
+		Callback:     3500 * time.Nanosecond,
 		Locked:       true,
 		Backlog:      100_000,
 		Seed:         0x51c0ffee,
