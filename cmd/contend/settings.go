@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"contend/internal/workload"
+	"contend/internal/workload/checkpoint"
 	"contend/internal/workload/ledger"
 	"contend/internal/workload/listener"
 )
 
 // workloads are the bench's workloads; the first is what record records with
 // no target.
-var workloads = []workload.Info{ledger.Info, listener.Info}
+var workloads = []workload.Info{ledger.Info, listener.Info, checkpoint.Info}
 
 // workloadFlags are the settings of all workloads as flags of one command. A
 // command learns only from its arguments which workload they are for, so a flag

@@ -57,6 +57,7 @@ func newSweep() *cobra.Command {
 	f.DurationVar(&o.Window, "window", time.Second, "length of each run's window, at least")
 	f.Uint64Var(&o.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	flags = addWorkloadFlags(f)
+	c.AddCommand(newTriggerSweep())
 	return c
 }
 

@@ -18,8 +18,9 @@ type subject struct {
 }
 
 var subjects = map[string]subject{
-	"handover": {notes: handoverNotes, findings: handoverFindings},
-	"listener": {notes: listenerNotes, figures: listenerFigures, findings: listenerFindings},
+	"checkpoint": {notes: checkpointNotes, figures: checkpointFigures, findings: checkpointFindings},
+	"handover":   {notes: handoverNotes, findings: handoverFindings},
+	"listener":   {notes: listenerNotes, figures: listenerFigures, findings: listenerFindings},
 }
 
 // verifyFinding sums what every run verified.

@@ -20,7 +20,10 @@ type WorkloadResult struct {
 	// Figures are further ones of this workload, by name: sums over the window,
 	// but for the highest marks of the run, whose names begin with "max_".
 	Figures map[string]float64 `json:"figures,omitempty"`
-	Verify  Verify             `json:"verify"`
+	// Gauges are readings of this workload, by name: states, means and shares,
+	// which no sum can be made of. Durations end in _ns.
+	Gauges map[string]float64 `json:"gauges,omitempty"`
+	Verify Verify             `json:"verify"`
 }
 
 // Figures that a workload with executors has. What waits on an empty queue looks
