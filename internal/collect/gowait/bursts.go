@@ -23,10 +23,12 @@ const (
 
 // A burst takes a fortieth of the time, so that even a target that did nothing
 // but trap in bursts would lose no more than that. One burst falls into each
-// period, at random: what a target does periodically is met in any phase.
+// period, at random: what a target does periodically is met in any phase. Many
+// short bursts tell more of their own variation than few long ones; these are
+// still long against the millisecond after which a mutex starves.
 const (
-	burstPeriod = 2 * time.Second
-	burstLength = 50 * time.Millisecond
+	burstPeriod = time.Second
+	burstLength = 25 * time.Millisecond
 	// The probes stay until locks that are held when a burst ends are released,
 	// since long holds would count too little otherwise; but no longer than this.
 	burstGrace = burstLength

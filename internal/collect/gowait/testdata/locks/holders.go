@@ -22,17 +22,36 @@ const (
 )
 
 type event struct {
-	at     int64
-	kind   uint8
-	reader bool
-	site   string // of a release
+	at   int64
+	kind uint8
+	site uint8 // index of sites
 }
+
+// sites are the functions that release.
+var sites = [...]struct {
+	name  string
+	reads bool
+}{{"main.holdShort", false}, {"main.holdLong", false}, {"main.readShort", true}, {"main.readLong", true}, {"main.writeLong", false}}
+
+const (
+	siteShort = iota
+	siteLong
+	siteReadShort
+	siteReadLong
+	siteWriteLong
+)
 
 // eventLog is one goroutine's, so that logging meets no lock.
 type eventLog []event
 
-func (l *eventLog) add(kind uint8, reader bool, site string) {
-	*l = append(*l, event{nanos(), kind, reader, site})
+// enter makes room for all events of a hold, so that none grows the log under the lock.
+func (l *eventLog) enter(site uint8) {
+	*l = slices.Grow(*l, 3)
+	l.add(eventEnter, site)
+}
+
+func (l *eventLog) add(kind, site uint8) {
+	*l = append(*l, event{nanos(), kind, site})
 }
 
 // crowd runs goroutines until a time is over and returns their events in order.
@@ -41,7 +60,7 @@ func crowd(length time.Duration, members ...func(end int64, log *eventLog)) []ev
 	end := nanos() + length.Nanoseconds()
 	var wg sync.WaitGroup
 	for i, member := range members {
-		logs[i] = make(eventLog, 0, 1<<16)
+		logs[i] = make(eventLog, 0, 1<<8)
 		wg.Go(func() { member(end, &logs[i]) })
 	}
 	wg.Wait()
@@ -54,8 +73,10 @@ func crowd(length time.Duration, members ...func(end int64, log *eventLog)) []ev
 }
 
 // barge has k goroutines hold a mutex for a short time, over and over, thinking
-// between, and one hold it for a long time now and then.
-func barge(k int, length, think time.Duration) ledger {
+// between, and one hold it for a long time now and then. Where they do not think
+// and the short time makes a round of all longer than 1 ms, each waiter has waited
+// that long when its turn comes: the mutex stays in starvation mode.
+func barge(k int, length, hold, think time.Duration) ledger {
 	mu := new(sync.Mutex)
 	members := []func(int64, *eventLog){func(end int64, log *eventLog) {
 		for nanos() < end {
@@ -66,7 +87,7 @@ func barge(k int, length, think time.Duration) ledger {
 	for range k {
 		members = append(members, func(end int64, log *eventLog) {
 			for nanos() < end {
-				holdShort(mu, log)
+				holdShort(mu, hold, log)
 				if think > 0 {
 					time.Sleep(think)
 				}
@@ -77,22 +98,22 @@ func barge(k int, length, think time.Duration) ledger {
 }
 
 //go:noinline
-func holdShort(mu *sync.Mutex, log *eventLog) {
-	log.add(eventEnter, false, "")
+func holdShort(mu *sync.Mutex, hold time.Duration, log *eventLog) {
+	log.enter(siteShort)
 	mu.Lock()
-	log.add(eventAcquire, false, "")
-	spin(shortHold)
-	log.add(eventRelease, false, "main.holdShort")
+	log.add(eventAcquire, siteShort)
+	spin(hold)
+	log.add(eventRelease, siteShort)
 	mu.Unlock() // @short
 }
 
 //go:noinline
 func holdLong(mu *sync.Mutex, log *eventLog) {
-	log.add(eventEnter, false, "")
+	log.enter(siteLong)
 	mu.Lock()
-	log.add(eventAcquire, false, "")
+	log.add(eventAcquire, siteLong)
 	spin(longHold)
-	log.add(eventRelease, false, "main.holdLong")
+	log.add(eventRelease, siteLong)
 	mu.Unlock() // @long
 }
 
@@ -127,31 +148,31 @@ func rwbarge(k int, length, think time.Duration) ledger {
 
 //go:noinline
 func readShort(rw *sync.RWMutex, log *eventLog) {
-	log.add(eventEnter, true, "")
+	log.enter(siteReadShort)
 	rw.RLock()
-	log.add(eventAcquire, true, "")
+	log.add(eventAcquire, siteReadShort)
 	time.Sleep(200 * time.Microsecond)
-	log.add(eventRelease, true, "main.readShort")
+	log.add(eventRelease, siteReadShort)
 	rw.RUnlock() // @readshort
 }
 
 //go:noinline
 func readLong(rw *sync.RWMutex, log *eventLog) {
-	log.add(eventEnter, true, "")
+	log.enter(siteReadLong)
 	rw.RLock()
-	log.add(eventAcquire, true, "")
+	log.add(eventAcquire, siteReadLong)
 	time.Sleep(4 * time.Millisecond)
-	log.add(eventRelease, true, "main.readLong")
+	log.add(eventRelease, siteReadLong)
 	rw.RUnlock() // @readlong
 }
 
 //go:noinline
 func writeLong(rw *sync.RWMutex, log *eventLog) {
-	log.add(eventEnter, false, "")
+	log.enter(siteWriteLong)
 	rw.Lock()
-	log.add(eventAcquire, false, "")
+	log.add(eventAcquire, siteWriteLong)
 	time.Sleep(time.Millisecond)
-	log.add(eventRelease, false, "main.writeLong")
+	log.add(eventRelease, siteWriteLong)
 	rw.Unlock() // @writelong
 }
 
@@ -171,15 +192,16 @@ func charged(events []event) ledger {
 		uncharged += waited
 		led.DelayNS += int64(waited)
 		last = e.at
+		site := sites[e.site]
 		switch e.kind {
 		case eventEnter:
 			waiting++
-			if !e.reader {
+			if !site.reads {
 				writers++
 			}
 		case eventAcquire:
 			waiting--
-			if e.reader {
+			if site.reads {
 				readers++
 			} else {
 				writers--
@@ -187,15 +209,15 @@ func charged(events []event) ledger {
 		case eventRelease:
 			led.Waits++ // releases
 			switch {
-			case !e.reader:
-				held[e.site] += uncharged
+			case !site.reads:
+				held[site.name] += uncharged
 				uncharged, perReader = 0, 0
 			case writers > 0:
 				perReader += uncharged / float64(readers)
-				held[e.site] += perReader
+				held[site.name] += perReader
 				uncharged = 0
 			}
-			if e.reader {
+			if site.reads {
 				if readers--; readers == 0 {
 					perReader = 0
 				}

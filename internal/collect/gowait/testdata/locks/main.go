@@ -71,7 +71,9 @@ func main() {
 		case "cond":
 			led = cond(k)
 		case "barge":
-			led = barge(k, time.Duration(rounds)*time.Millisecond, hold)
+			led = barge(k, time.Duration(rounds)*time.Millisecond, shortHold, hold)
+		case "starve":
+			led = barge(k, time.Duration(rounds)*time.Millisecond, hold, 0)
 		case "rwbarge":
 			led = rwbarge(k, time.Duration(rounds)*time.Millisecond, hold)
 		case "park":
