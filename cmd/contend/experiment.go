@@ -77,7 +77,7 @@ func runExperiment(ctx context.Context, o experimentOptions, stdout, stderr io.W
 		return r.WriteReports(r.Dir, o.again(), stdout)
 	}
 	live := liveWorkload(p.Name, o.settings, collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Version: toolVersion(), Host: host.Edge,
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Holders: collect.HolderModes[0], Version: toolVersion(), Host: host.Edge,
 	}, io.Discard)
 	_, err := experiment.Run(ctx, p, live)
 	return err

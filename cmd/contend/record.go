@@ -38,6 +38,7 @@ type recordOptions struct {
 	collect  []string
 	named    bool // --collect was given
 	waits    string
+	holders  string
 	pprof    string
 	labels   map[string]string
 	ready    string
@@ -76,6 +77,7 @@ func newRecord() *cobra.Command {
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
 	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.holders, "holders", collect.HolderModes[0], "when to see who held a lock while others waited: in bursts, exact (at every release of a contended lock), off")
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
@@ -100,6 +102,9 @@ func (o *recordOptions) check() error {
 		return usagef("--duration %s: must be positive", o.duration)
 	case o.waits != "auto" && o.waits != "locks":
 		return usagef("--waits %s: auto or locks", o.waits)
+	}
+	if !slices.Contains(collect.HolderModes, o.holders) {
+		return usagef("--holders %s: unknown; there are %s", o.holders, strings.Join(collect.HolderModes, ", "))
 	}
 	for _, name := range o.collect {
 		if !slices.Contains(collect.Known, name) {
@@ -211,7 +216,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Pprof: o.pprof,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Holders: o.holders, Pprof: o.pprof,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

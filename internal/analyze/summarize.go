@@ -49,6 +49,7 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
+	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	r.Flames = c.flames([]*sideData{sd}, false)
 	r.Warnings = c.sideWarnings(sd, r)

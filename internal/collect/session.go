@@ -34,6 +34,7 @@ type Options struct {
 	// an error. Otherwise it is left out, and the manifest says why.
 	Named   bool
 	Waits   string        // "auto", "locks" or "all"
+	Holders string        // one of HolderModes; "" is off
 	Pprof   string        // base URL of the target's net/http/pprof
 	Length  time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Labels  map[string]string
@@ -45,6 +46,10 @@ type Options struct {
 
 // Known lists every collector's name, in the order in which they are opened.
 var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
+
+// HolderModes lists the ways to see who held a lock: in bursts, at every release,
+// or not.
+var HolderModes = []string{gowait.HoldersBursts, gowait.HoldersExact, gowait.HoldersOff}
 
 // A collector observes the target between Start and Stop.
 type collector interface {
@@ -130,7 +135,7 @@ func (s *Session) attach(name string) (collector, error) {
 		s.binary = b
 	}
 	if name == recording.Waits {
-		return gowait.Open(s.process, s.binary, gowait.Options{})
+		return gowait.Open(s.process, s.binary, gowait.Options{Holders: s.opt.Holders})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
 }
