@@ -97,7 +97,8 @@ func sweepCells(name string, arms, vary []string, flags *workloadFlags) ([]exper
 			}
 			args[arm] = workloadArgs(name, arm, s)
 		}
-		cell.Workload = &experiment.Live{Name: name, Log: io.Discard, Args: func(arm string) []string { return args[arm] }}
+		live := &experiment.Live{Name: name, Log: io.Discard, Args: func(arm string) []string { return args[arm] }}
+		cell.Measure = live.Measure
 		cells = append(cells, cell)
 	}
 	return cells, nil

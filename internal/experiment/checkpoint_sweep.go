@@ -120,7 +120,7 @@ func (s TriggerSweep) Run(ctx context.Context, hostNow func() *recording.HostSta
 func (s TriggerSweep) once(ctx context.Context, o checkpoint.Options) (*recording.WorkloadResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r, err := s.Live(&o).measure(ctx, o.Arm, o.Window)
+	r, err := s.Live(&o).Measure(ctx, o.Arm, o.Window)
 	if err == nil && !r.Verify.OK {
 		err = fmt.Errorf("the run is not valid: %s", Why(r.Verify))
 	}

@@ -46,9 +46,9 @@ func (r *Result) handOvers(series string) (map[int]handOvers, error) {
 		n := float64(max(run.Plain.Operations, 1))
 		h := handOvers{
 			perMessage:  float64(run.Plain.ElapsedNS) / n,
-			wakeups:     run.Plain.Figures[listener.FigureWakeups] / n,
+			wakeups:     run.Plain.Figures[recording.FigureWakeups] / n,
 			switches:    run.Plain.Figures[listener.FigureSwitches] / n,
-			wake:        run.Plain.Figures[listener.FigureWakeNS] / n,
+			wake:        run.Plain.Figures[recording.FigureWakeNS] / n,
 			inFlight:    run.Workload.Figures[listener.FigureInFlight],
 			outstanding: run.Workload.Figures[listener.FigureOutstanding],
 		}
@@ -136,7 +136,7 @@ func listenerSentence(s *Summary, hand map[string]map[int]handOvers) render.Find
 	period := func(h handOvers) float64 { return h.perMessage }
 	return render.Finding{
 		What: "C → D in one line",
-		Here: fmt.Sprintf("C waits for wake-ups, not for locks: %.2f wake-ups and %.1f context switches a message → %.2f and %.1f; of C's %s a message %s pass between a wake and the woken executor's first step, while both executors look idle",
+		Here: fmt.Sprintf("C waits for wake-ups, not for locks: %.2f wake-ups and %.1f context switches a message → %.3f and %.2f; of C's %s a message %s pass between a wake and the woken executor's first step, while every executor looks idle",
 			of(c, wakeups), of(c, switches), of(d, wakeups), of(d, switches), micro(of(c, period)), micro(of(c, wake))),
 	}
 }
@@ -161,7 +161,7 @@ func listenerGain(r *Result, s *Summary) []render.Finding {
 		wakes := math.Log(*part.Throughput.Center) / math.Log(*gain.Center)
 		out = append(out, render.Finding{
 			What: "of the gain, fewer wake-ups (C → D1) and keys in parallel (D1 → D)",
-			Here: fmt.Sprintf("%s × %.2f ×: %.0f %% and %.0f %% of its logarithm", ratioText(part.Throughput), *gain.Center / *part.Throughput.Center, wakes*100, (1-wakes)*100),
+			Here: fmt.Sprintf("%s, then %.2f ×: %.0f %% and %.0f %% of the gain's logarithm", ratioText(part.Throughput), *gain.Center / *part.Throughput.Center, wakes*100, (1-wakes)*100),
 		})
 	}
 	for _, other := range []struct{ over, under, what, goal string }{
@@ -251,7 +251,12 @@ func thousands(a *ArmSummary) string {
 	return fmt.Sprintf("%.4g k", a.Throughput.Center/1e3)
 }
 
-func micro(ns float64) string { return fmt.Sprintf("%.3g µs", ns/1e3) }
+func micro(ns float64) string {
+	if ns >= 1e6 {
+		return ms(ns)
+	}
+	return fmt.Sprintf("%.3g µs", ns/1e3)
+}
 
 func ratioText(e analyze.Effect) string {
 	switch {

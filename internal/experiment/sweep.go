@@ -27,7 +27,8 @@ type SweepOptions struct {
 // SweepCell is one combination of settings.
 type SweepCell struct {
 	Settings []string // as "name value"
-	Workload *Live    // runs the arms with them, in fresh processes
+	// Measure runs an arm with them in a fresh process for one window.
+	Measure func(ctx context.Context, arm string, window time.Duration) (*recording.WorkloadResult, error)
 }
 
 // SweepRow is an arm in a cell: its unrecorded windows, one a round.
@@ -54,7 +55,7 @@ func Sweep(ctx context.Context, o SweepOptions) ([]SweepRow, error) {
 	for round := range o.Rounds {
 		for _, i := range rng.Perm(len(rows)) {
 			cell := o.Cells[rows[i].Cell]
-			r, err := cell.Workload.measure(ctx, rows[i].Arm, o.Window)
+			r, err := cell.Measure(ctx, rows[i].Arm, o.Window)
 			if err == nil && !r.Verify.OK {
 				err = fmt.Errorf("the run is not valid: %s", Why(r.Verify))
 			}
@@ -70,8 +71,9 @@ func Sweep(ctx context.Context, o SweepOptions) ([]SweepRow, error) {
 	return rows, nil
 }
 
-// measure runs an arm in a fresh process for one unrecorded window.
-func (l *Live) measure(ctx context.Context, arm string, length time.Duration) (r *recording.WorkloadResult, err error) {
+// Measure runs an arm in a fresh process for one unrecorded window. The
+// result's verdict is over everything that process ever did.
+func (l *Live) Measure(ctx context.Context, arm string, length time.Duration) (r *recording.WorkloadResult, err error) {
 	s, err := l.start(ctx, arm)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func (l *Live) measure(ctx context.Context, arm string, length time.Duration) (r
 		return nil, err
 	}
 	if r.Verify.OK {
-		r.Verify = final.Verify // of everything the process ever did
+		r.Verify = final.Verify
 	}
 	return r, nil
 }
@@ -118,10 +120,10 @@ func WriteSweep(w io.Writer, o SweepOptions, rows []SweepRow) error {
 		cells := []string{
 			strings.Join(o.Cells[row.Cell].Settings, ", "), row.Arm, between(rate),
 			ratioText(analyze.PairedRatio(of(first, throughput), rate)),
-			fmt.Sprintf("%.3g", estimate(of(row, endToEndP50)).Center/1e3),
+			digits(estimate(of(row, endToEndP50)).Center / 1e3),
 		}
 		for _, name := range names {
-			cells = append(cells, fmt.Sprintf("%.3g", estimate(of(row, sweepFigure(name))).Center))
+			cells = append(cells, digits(estimate(of(row, sweepFigure(name))).Center))
 		}
 		line(cells)
 	}
@@ -146,7 +148,15 @@ func sweepFigure(name string) quantity {
 	}
 }
 
+// digits prints three of them, without an exponent.
+func digits(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
 // between is a rate's median and range.
 func between(v []float64) string {
-	return fmt.Sprintf("%.4g k (%.4g–%.4g)", estimate(v).Center/1e3, slices.Min(v)/1e3, slices.Max(v)/1e3)
+	return fmt.Sprintf("%s k (%s–%s)", digits(estimate(v).Center/1e3), digits(slices.Min(v)/1e3), digits(slices.Max(v)/1e3))
 }

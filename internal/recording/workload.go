@@ -26,6 +26,13 @@ type WorkloadResult struct {
 	Verify Verify             `json:"verify"`
 }
 
+// Figures that a workload with executors has. What waits on an empty queue looks
+// idle; by these it shows what waking it costs.
+const (
+	FigureWakeups = "wakeups" // times an executor slept on its empty queue and was woken
+	FigureWakeNS  = "wake_ns" // from those wakes until the executor ran
+)
+
 // IsHighest tells whether a figure of that name is a highest mark, not a sum.
 func IsHighest(figure string) bool { return strings.HasPrefix(figure, "max_") }
 

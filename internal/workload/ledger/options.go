@@ -56,6 +56,7 @@ type Options struct {
 	Rate       float64       `json:"rate"`        // messages per second, 0 as fast as possible
 	Payload    int           `json:"payload"`     // bytes, header included
 	Work       time.Duration `json:"work"`        // CPU time an add keeps the executor busy
+	Neighbours int           `json:"neighbours"`  // processes beside the workload's own, each using a core half of the time
 	Loops      int           `json:"loops"`       // event loops serving the producers; 0: a goroutine a connection
 	Completion string        `json:"completion"`  // Pinned or PrePin
 	Dedup      bool          `json:"dedup"`       // check producer sequences under a topic-wide lock
@@ -120,6 +121,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "messages published and not acknowledged, at most")
 	f.DurationVar(&o.Work, "work", o.Work, "CPU time each message keeps the executor busy")
 	f.IntVar(&o.Loops, "loops", o.Loops, "event loops that serve the producers; 0 for a goroutine a connection")
+	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "processes beside its own, each using a core half of the time")
 	f.StringVar(&o.Sync, "sync", o.Sync, "none, or batch for an fdatasync a group of entries")
 	f.StringVar(&o.Completion, "completion", o.Completion, "pinned, or prepin for one more task a message")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second; 0 for as many as possible")
@@ -156,6 +158,7 @@ func (o Options) Validate() error {
 	between("burst", o.Burst, 1, 10_000)
 	between("payload", o.Payload, headerSize, maxPayload)
 	between("loops", o.Loops, 0, 1024)
+	between("neighbours", o.Neighbours, 0, 64)
 	between("batch items", o.BatchItems, 2, 1<<20)
 	between("read batch", o.ReadBatch, 1, 100_000)
 	between("receive", o.Receive, 1, 1_000_000)
@@ -193,6 +196,7 @@ func (o Options) Settings() map[string]string {
 		"payload":     strconv.Itoa(o.Payload),
 		"work":        o.Work.String(),
 		"loops":       strconv.Itoa(o.Loops),
+		"neighbours":  strconv.Itoa(o.Neighbours),
 		"completion":  o.Completion,
 		"dedup":       strconv.FormatBool(o.Dedup),
 		"batch_items": strconv.Itoa(o.BatchItems),

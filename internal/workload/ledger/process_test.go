@@ -381,7 +381,7 @@ func TestServesItsProfiles(t *testing.T) {
 	commandsIn, commands := io.Pipe()
 	events, eventsOut := io.Pipe()
 	ran := make(chan error, 1)
-	go func() { ran <- Run(ctx, o, workload.NewConversation(commandsIn, eventsOut)) }()
+	go func() { ran <- o.Run(ctx, workload.NewConversation(commandsIn, eventsOut)) }()
 	c := workload.NewConversation(events, commands)
 	warm, err := c.NextEvent()
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 type arm struct {
 	gate         gate
 	creditAtPoll bool // a permit returns when the message is polled, not when its callback begins
-	runs         bool // messages that arrived together are handed over together
+	runs         bool // messages that arrived together are handed over together, past the internal executor
 	oneExecutor  bool // one external executor a consumer, whatever the subscription
 	bounded      bool // outstanding messages are bounded: by the receiver queue, and one more with a gate
 }

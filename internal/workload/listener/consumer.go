@@ -38,8 +38,6 @@ type consumer struct {
 
 	mu     sync.Mutex
 	paused []*consumer // parent: children to ask once its queue has room
-
-	buf []*message // arm E: what was polled; internal executor only
 }
 
 // arrival puts a message that the I/O executor received into the receiver queue.

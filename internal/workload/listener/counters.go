@@ -10,11 +10,9 @@ import (
 	"contend/internal/workload"
 )
 
-// Names of a result's figures. Counts are of the window, the two highest of the
-// run so far.
+// Names of a result's figures, beside recording.FigureWakeups and FigureWakeNS,
+// which are of the internal and external executors.
 const (
-	FigureWakeups     = "wakeups"          // times an internal or external executor slept on its empty queue and was woken
-	FigureWakeNS      = "wake_ns"          // from those wakes until the executor ran
 	FigureSwitches    = "context_switches" // of all threads of the process
 	FigureInFlight    = "max_in_flight"    // callbacks of a consumer at once
 	FigureOutstanding = "max_outstanding"  // messages of a topic sent, their callback not begun
@@ -91,12 +89,12 @@ func (p *pipeline) result(before, after counters, settings map[string]string) *r
 			Tasks:  after.tasks - before.tasks,
 		},
 		Figures: map[string]float64{
-			FigureWakeups:     float64(after.wakeups - before.wakeups),
-			FigureWakeNS:      float64(after.wakeNS - before.wakeNS),
-			FigureSwitches:    float64(after.switches - before.switches),
-			FigureInFlight:    float64(p.highestInFlight()),
-			FigureOutstanding: float64(p.highestOutstanding()),
-			FigureHeld:        float64(after.held - before.held),
+			recording.FigureWakeups: float64(after.wakeups - before.wakeups),
+			recording.FigureWakeNS:  float64(after.wakeNS - before.wakeNS),
+			FigureSwitches:          float64(after.switches - before.switches),
+			FigureInFlight:          float64(p.highestInFlight()),
+			FigureOutstanding:       float64(p.highestOutstanding()),
+			FigureHeld:              float64(after.held - before.held),
 		},
 	}
 	if elapsed > 0 {

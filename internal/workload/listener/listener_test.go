@@ -14,6 +14,10 @@ import (
 // patience bounds waits of the tests; no test measures time.
 const patience = 60 * time.Second
 
+// window is long enough for the counters, which are not read at one moment, to
+// agree about it.
+const window = 20 * time.Millisecond
+
 // small are settings under which a window takes a fraction of a second.
 func small(arm string) Options {
 	o := Defaults()
@@ -47,7 +51,7 @@ func TestEveryArmKeepsItsPromise(t *testing.T) {
 				change(&o)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				r, err := workload.RunOnce(ctx, o.Run, 0)
+				r, err := workload.RunOnce(ctx, o.Run, window)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +74,7 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 		t.Errorf("latency %+v", l)
 	}
 	f := r.Figures
-	if r.Executor.Offers == 0 || r.Executor.Tasks == 0 || f[FigureWakeups] == 0 || f[FigureWakeNS] <= 0 || f[FigureSwitches] == 0 {
+	if r.Executor.Offers == 0 || r.Executor.Tasks == 0 || f[recording.FigureWakeups] == 0 || f[recording.FigureWakeNS] <= 0 || f[FigureSwitches] == 0 {
 		t.Errorf("executors %+v, figures %v", r.Executor, f)
 	}
 	flight, outstanding := f[FigureInFlight], f[FigureOutstanding]
@@ -93,10 +97,10 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 // Arm A promises no bound, and has none but the backlog that holds I/O.
 func TestArmAIsNotBoundedByTheReceiverQueue(t *testing.T) {
 	o := small(ArmA)
-	o.Callback = 50 * time.Microsecond
+	o.Callback, o.WindowMessages = 50*time.Microsecond, 10*int64(o.Backlog) // several times through the backlog
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := workload.RunOnce(ctx, o.Run, 0)
+	r, err := workload.RunOnce(ctx, o.Run, window)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +118,7 @@ func TestKeysRunInParallel(t *testing.T) {
 	for arm, several := range map[string]bool{ArmD: true, ArmE: true, ArmA: true, ArmD1: false} {
 		o := small(arm)
 		o.Callback, o.WindowMessages = 200*time.Microsecond, 1000
-		r, err := workload.RunOnce(t.Context(), o.Run, 0)
+		r, err := workload.RunOnce(t.Context(), o.Run, window)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,14 +134,14 @@ func TestEHandsOverInRuns(t *testing.T) {
 	tasks := map[string]float64{}
 	for _, arm := range []string{ArmD, ArmE} {
 		o := small(arm)
-		r, err := workload.RunOnce(t.Context(), o.Run, 0)
+		r, err := workload.RunOnce(t.Context(), o.Run, window)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tasks[arm] = float64(r.Executor.Offers) / float64(r.Operations)
 	}
-	if tasks[ArmD] < 2.9 || tasks[ArmE] > 1 {
-		t.Errorf("tasks a message: D %.2f, want 3; E %.2f, want under 1", tasks[ArmD], tasks[ArmE])
+	if tasks[ArmD] < 2 || tasks[ArmE] > 1 { // D's are 3, give or take a queue's worth at the edges
+		t.Errorf("tasks a message: D %.2f, want about 3; E %.2f, want under 1", tasks[ArmD], tasks[ArmE])
 	}
 }
 

@@ -66,11 +66,11 @@ type Options struct {
 	Profiling workload.Profiling
 }
 
-// A window by hand takes about two seconds in the slowest arm; a recorder asks for
+// A window by hand takes about a second in the slowest arm; a recorder asks for
 // a time, which is then the longer of the two in all the others.
 const (
 	defaultWarmup = 10_000
-	defaultWindow = 50_000
+	defaultWindow = 20_000
 )
 
 // Internal executors are a pool, to which consumers and children are pinned; a
@@ -88,7 +88,7 @@ func Defaults() Options {
 		Keys:         1000,
 		Receive:      1000,
 		Threads:      4,
-		Callback:     3 * time.Microsecond,
+		Callback:     3500 * time.Nanosecond,
 		Locked:       true,
 		Backlog:      100_000,
 		Seed:         0x51c0ffee,

@@ -45,15 +45,11 @@ func (c *consumer) resume() {
 	}
 }
 
-// request is a parent's wish for a child's next message, or, in arm E, messages.
+// request is a parent's wish for a child's next message.
 type request consumer
 
 func (r *request) Run() {
 	c := (*consumer)(r)
-	if c.pipeline.arm.runs {
-		c.handUpAll()
-		return
-	}
 	m, ok := c.incoming.TryTake()
 	if !ok {
 		c.asked = true

@@ -1,92 +1,49 @@
 package listener
 
-// Arm E: what arrived together is handed over together.
+// Arm E: messages that arrived together are handed over together, by the I/O
+// executor to the external ones.
 
 // creditEvery is how many permits a run keeps back at most, as a share of the
 // receiver queue: few enough that the broker is not held up.
 const creditEvery = 16
 
-// runArrival puts messages of one topic that the I/O executor received together
-// into the receiver queue and hands over what is in it.
-type runArrival struct {
-	via      *consumer
-	messages []*message
-}
+// A run is messages of one topic for one external executor, in their order.
+type run []message
 
-func (a *runArrival) Run() {
-	c := a.via
-	_ = c.incoming.PutAll(a.messages) // is never closed
-	switch {
-	case c.parent == nil:
-		c.dispatchAll()
-	case c.asked:
-		c.handUpAll()
+// deliverRuns hands each external executor its share of the messages.
+func (p *pipeline) deliverRuns(messages []message) {
+	ends := make([]int, len(p.workers)+1) // ends[i] is where run i-1 ends and run i begins
+	for i := range messages {
+		ends[messages[i].worker.id+1]++
 	}
-}
-
-// handUpAll gives all messages of a child to its parent, or has the next ones go
-// there.
-func (c *consumer) handUpAll() {
-	messages := c.takeAll()
-	c.asked = len(messages) == 0
-	if !c.asked {
-		up := append([]*message(nil), messages...) // the buffer is the child's
-		_ = c.parent.internal.Execute(&runParentArrival{c, up})
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
 	}
-}
-
-// runParentArrival is runArrival of messages that come from a child.
-type runParentArrival runArrival
-
-func (a *runParentArrival) Run() {
-	parent := a.via.parent
-	_ = parent.incoming.PutAll(a.messages) // is never closed
-	parent.dispatchAll()
-	parent.askOrPause(a.via)
-}
-
-// takeAll empties the receiver queue into a buffer that the next call reuses.
-func (c *consumer) takeAll() []*message {
-	n := c.incoming.Len()
-	if n == 0 {
-		return nil
+	sorted := make(run, len(messages)) // by executor, and as they came within each
+	for i := range messages {
+		at := &ends[messages[i].worker.id]
+		sorted[*at] = messages[i]
+		*at++
 	}
-	if cap(c.buf) < n {
-		c.buf = make([]*message, max(n, c.pipeline.options.Receive))
-	}
-	n, _ = c.incoming.TakeAll(c.buf[:n]) // does not wait: this executor alone takes
-	return c.buf[:n]
-}
-
-// dispatchAll hands each external executor its share of the receiver queue.
-func (c *consumer) dispatchAll() {
-	runs := make([]run, len(c.pipeline.workers))
-	messages := c.takeAll()
-	for i, m := range messages {
-		messages[i] = nil
-		runs[m.worker.id] = append(runs[m.worker.id], m)
-	}
-	for i, r := range runs {
-		if len(r) > 0 {
-			_ = c.pipeline.workers[i].executor.Execute(r)
+	begin := 0
+	for i, w := range p.workers { // ends[i] is now where run i ends
+		if r := sorted[begin:ends[i]]; len(r) > 0 {
+			_ = w.executor.Execute(r) // shuts down after the last message
 		}
+		begin = ends[i]
 	}
 }
 
-// A run is messages of one consumer for one external executor. A permit returns
-// once the callback has begun, at the latest with the run's last.
-type run []*message
-
+// Run calls the listener for each message. A permit returns once the callback
+// has begun, a few together, at the latest with the run's last.
 func (r run) Run() {
-	keep := max(int64(r[0].via.pipeline.options.Receive)/creditEvery, 1)
-	owed := int64(0)
-	for i, m := range r {
-		m.start()
-		owed++
-		if owed == keep || i == len(r)-1 || r[i+1].via != m.via {
-			m.via.credit(owed)
-			owed = 0
+	c := r[0].via
+	keep := max(c.pipeline.options.Receive/creditEvery, 1)
+	for i := range r {
+		r[i].start()
+		if owed := i%keep + 1; owed == keep || i == len(r)-1 {
+			c.credit(int64(owed))
 		}
-		m.receive()
+		r[i].receive()
 	}
 }

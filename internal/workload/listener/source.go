@@ -116,15 +116,11 @@ func (s *source) begun() (n int64) {
 // original each is one task, and a consumer with a listener has one more for it.
 func (p *pipeline) deliver(c *consumer, messages []message) {
 	if p.arm.runs {
-		all := make([]*message, len(messages))
-		for i := range messages {
-			all[i] = &messages[i]
-		}
-		_ = c.internal.Execute(&runArrival{c, all}) // shuts down after the last message
+		p.deliverRuns(messages)
 		return
 	}
 	for i := range messages {
-		_ = c.internal.Execute((*arrival)(&messages[i])) // as above
+		_ = c.internal.Execute((*arrival)(&messages[i])) // shuts down after the last message
 		if c.parent == nil {
 			_ = c.internal.Execute((*trigger)(c)) // as above
 		}
