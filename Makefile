@@ -7,11 +7,13 @@ EXPERIMENT ?= -o reports/handover --force
 # The listener experiment's and sweep's flags.
 LISTENER ?= -o reports/listener --force
 SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 500ms
+# The checkpoint experiments' flags.
+CHECKPOINT ?= --pairs 6 --aa 0 --force
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep reports clean
+.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +61,13 @@ listener-sweep: build ## run its arms over callback work, on threads and on goro
 	@{ printf '# The listener hand-over over callback work, on OS threads and on goroutines\n\n'; \
 	printf 'Medians (range) over rounds of every arm in random order; figures are per message but for the highest marks; times in ns.\n\n    contend sweep listener $(SWEEP)\n\n'; \
 	cat reports/listener/sweep.md.new; } > reports/listener/sweep.md && rm reports/listener/sweep.md.new
+
+checkpoint: build ## run the checkpoint triggers past saturation, then with savepoints; reports/checkpoint-*/
+	$(BIN) experiment checkpoint --arms perpipeline,shared,lanes --body 20ms $(CHECKPOINT) -o reports/checkpoint-overload
+	$(BIN) experiment checkpoint --arms savepoint,savepointfixed $(CHECKPOINT) -o reports/checkpoint-savepoints
+
+checkpoint-sweep: build ## run its arms over pipelines, bodies, loads and threads (13 minutes); reports/checkpoint/
+	$(BIN) sweep checkpoint-report -o reports/checkpoint
 
 reports: ## render the committed experiments again
 	UPDATE_REPORTS=1 go test -count 1 -run TestCommittedReports ./cmd/contend

@@ -168,7 +168,7 @@ func (r *Run) operations() (count int64, name string, ok bool) {
 		return r.Manifest.Operations.Count, r.Manifest.Operations.Name, true
 	}
 	if r.Workload != nil && r.Workload.Operations > 0 {
-		return r.Workload.Operations, "message", true
+		return r.Workload.Operations, r.Workload.OperationName(), true
 	}
 	return 0, "", false
 }

@@ -17,15 +17,15 @@ type attribution struct {
 	leads   bool    // no lock was waited for longer
 }
 
-// The lock under study, and the frames that tell who meets it.
+// The lock that most workloads are about, and the frames that tell who meets it.
 const (
-	studiedLock = "executor queue"
-	queueRoom   = "internal/handover.(*"
-	controlPath = ".ExecuteControl" // responses and cursor wake-ups come this way
+	executorQueue = "executor queue"
+	queueRoom     = "internal/handover.(*"
+	controlPath   = ".ExecuteControl" // responses and cursor wake-ups come this way
 )
 
-// attribute reads the attribution of every done run of a series, by pair.
-func (r *Result) attribute(series string) (map[int]attribution, error) {
+// attribute reads the attribution of every done run of a series to a lock, by pair.
+func (r *Result) attribute(series, lock string) (map[int]attribution, error) {
 	side, err := r.Side(series)
 	if err != nil {
 		return nil, err
@@ -36,19 +36,19 @@ func (r *Result) attribute(series string) (map[int]attribution, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[run.Pair] = attributed(report)
+		out[run.Pair] = attributed(report, lock)
 	}
 	return out, nil
 }
 
-func attributed(r *analyze.Report) attribution {
+func attributed(r *analyze.Report, lock string) attribution {
 	var a attribution
 	ops := 1.0
 	if n := r.Totals.Operations; n != nil && *n > 0 {
 		ops = float64(*n)
 	}
 	for i, l := range r.Locks {
-		if l.Name == studiedLock {
+		if l.Name == lock {
 			a.perOp, a.mean, a.waits = float64(l.DelayNS)/ops, l.MeanNS, l.Contentions
 			a.share, a.leads = l.Share, i == 0
 		}

@@ -201,7 +201,7 @@ func (c *childWindow) End(ctx context.Context) (collect.Ending, error) {
 	c.result = r
 	return collect.Ending{
 		Reason:     recording.EndedDuration,
-		Operations: &recording.Operations{Name: "message", Count: r.Operations},
+		Operations: &recording.Operations{Name: r.OperationName(), Count: r.Operations},
 		Workload:   r,
 	}, nil
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -83,12 +84,12 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 	for i := range s.Series {
 		name := s.Series[i].Series
 		var err error
-		if by[name], err = r.attribute(name); err != nil {
+		if by[name], err = r.attribute(name, about.studied()); err != nil {
 			return nil, err
 		}
 		a := arm(&s.Series[i], s, about.notes)
 		lock := middle(by[name], perOp)
-		a.Figures = append(a.Figures, render.Figure{Name: studiedLock + " wait per message", Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		a.Figures = append(a.Figures, render.Figure{Name: about.studied() + " wait per " + cmp.Or(about.operation, "message"), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
 		if about.figures != nil {
 			more, err := about.figures(r, name)
 			if err != nil {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 
 	"contend/internal/analyze/render"
@@ -9,7 +10,9 @@ import (
 // A subject is what the experiments with one of the bench's workloads are
 // about. Its functions may be nil.
 type subject struct {
-	notes map[string]string // what each arm changes
+	notes     map[string]string // what each arm changes
+	lock      string            // the one under study; the executor queue's where it is empty
+	operation string            // a message where it is empty
 	// figures are an arm's beside throughput, latencies and lock wait.
 	figures func(r *Result, series string) ([]render.Figure, error)
 	// findings hold the experiment against what it was to show. by has each
@@ -18,10 +21,12 @@ type subject struct {
 }
 
 var subjects = map[string]subject{
-	"checkpoint": {notes: checkpointNotes, figures: checkpointFigures, findings: checkpointFindings},
+	"checkpoint": {notes: checkpointNotes, lock: coordinatorLock, operation: "trigger", figures: checkpointFigures, findings: checkpointFindings},
 	"handover":   {notes: handoverNotes, findings: handoverFindings},
 	"listener":   {notes: listenerNotes, figures: listenerFigures, findings: listenerFindings},
 }
+
+func (s subject) studied() string { return cmp.Or(s.lock, executorQueue) }
 
 // verifyFinding sums what every run verified.
 func verifyFinding(s *Summary) render.Finding {

@@ -1,6 +1,9 @@
 package recording
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // WorkloadResult is workload.json: what one measured window of a workload did.
 type WorkloadResult struct {
@@ -8,8 +11,9 @@ type WorkloadResult struct {
 	Name       string             `json:"name"`
 	Arm        string             `json:"arm"`
 	Settings   map[string]string  `json:"settings"`
+	Operation  string             `json:"operation,omitempty"` // what an operation is, where it is no message
 	ElapsedNS  int64              `json:"elapsed_ns"`
-	Operations int64              `json:"operations"` // messages delivered in the window
+	Operations int64              `json:"operations"` // messages delivered in the window, or whatever Operation says
 	Added      int64              `json:"added"`      // messages accepted in the window
 	Latency    map[string]Latency `json:"latency_ns"` // "publish", "end_to_end"
 	Executor   ExecutorCounters   `json:"executor"`
@@ -32,6 +36,9 @@ const (
 	FigureWakeups = "wakeups" // times an executor slept on its empty queue and was woken
 	FigureWakeNS  = "wake_ns" // from those wakes until the executor ran
 )
+
+// OperationName is what an operation of the workload is.
+func (r *WorkloadResult) OperationName() string { return cmp.Or(r.Operation, "message") }
 
 // IsHighest tells whether a figure of that name is a highest mark, not a sum.
 func IsHighest(figure string) bool { return strings.HasPrefix(figure, "max_") }

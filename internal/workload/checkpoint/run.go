@@ -200,7 +200,7 @@ func (s *session) result(g gauges, before count, elapsed int64) *recording.Workl
 	after := s.count()
 	o := s.options
 	r := &recording.WorkloadResult{
-		Schema: recording.Schema, Name: name, Arm: o.Arm, Settings: o.Settings(), ElapsedNS: elapsed,
+		Schema: recording.Schema, Name: name, Arm: o.Arm, Operation: "trigger", Settings: o.Settings(), ElapsedNS: elapsed,
 		Operations: after.triggers - before.triggers, Added: after.triggers - before.triggers,
 		Latency: map[string]recording.Latency{},
 		Gauges: map[string]float64{
