@@ -70,7 +70,7 @@ checkpoint-sweep: build ## run its arms over pipelines, bodies, loads and thread
 	$(BIN) sweep checkpoint-report -o reports/checkpoint
 
 reports: ## render the committed experiments again
-	UPDATE_REPORTS=1 go test -count 1 -run TestCommittedReports ./cmd/contend
+	UPDATE_REPORTS=1 go test -count 1 -run TestCommitted ./cmd/contend ./internal/experiment
 
 clean: ## remove what was built
 	rm -rf bin

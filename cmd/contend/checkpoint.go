@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,17 +26,23 @@ func newTriggerSweep() *cobra.Command {
 			"writes report.md and sweep.json. It takes about 14 minutes.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, part := range s.Parts {
+				if !slices.Contains(experiment.TriggerParts, part) {
+					return usagef("--part %s: there is %s", part, strings.Join(experiment.TriggerParts, ", "))
+				}
+			}
 			s.Tool = recording.Tool{Version: toolVersion(), Go: runtime.Version()}
+			s.Host = host.Now
 			s.Progress = cmd.ErrOrStderr()
-			s.Command = "contend sweep checkpoint-report"
 			s.Live = func(o *checkpoint.Options) *experiment.Live {
 				args := workloadArgs(checkpoint.Info.Name, o.Arm, o)
 				return &experiment.Live{Name: checkpoint.Info.Name, Log: io.Discard, Args: func(string) []string { return args }}
 			}
-			return s.Run(cmd.Context(), host.Now)
+			return s.Run(cmd.Context())
 		},
 	}
 	c.Flags().StringVarP(&s.Out, "output", "o", "reports/checkpoint", "the folder for report.md and sweep.json")
+	c.Flags().StringSliceVar(&s.Parts, "part", nil, "run only these parts and keep the others' runs: "+strings.Join(experiment.TriggerParts, ", "))
 	c.Flags().Uint64Var(&s.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	c.Flags().BoolVar(&s.Quick, "quick", false, "a few settings, to see that it works")
 	return c

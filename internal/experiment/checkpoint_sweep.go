@@ -2,25 +2,31 @@ package experiment
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"contend/internal/recording"
 	"contend/internal/workload/checkpoint"
 )
 
-// TriggerSweep runs the checkpoint workload over its settings, unrecorded: every run a
-// fresh process, the arms of one setting one after the other in random order.
+// TriggerSweep runs the checkpoint workload over its settings, unrecorded: every
+// run a fresh process, the arms of one setting one after the other in random order.
 type TriggerSweep struct {
 	Out      string
-	Seed     uint64 // of the order; drawn when zero
-	Quick    bool   // a few settings, to see that it works
+	Seed     uint64   // of the order; drawn when zero
+	Parts    []string // those to run; the others' runs are kept. All when empty
+	Quick    bool     // a few settings, to see that it works
 	Tool     recording.Tool
-	Command  string                          // that made it, for the report
 	Live     func(*checkpoint.Options) *Live // runs the workload with these settings
+	Host     func() *recording.HostState
 	Progress io.Writer
 }
 
@@ -31,24 +37,32 @@ const (
 	partMixed = "mixed" // a tenth of the pipelines fast, the rest slow
 )
 
+// TriggerParts are the parts of the sweep.
+var TriggerParts = []string{partGrid, partCliff, partMixed}
+
 // TriggerRow is one run.
 type TriggerRow struct {
 	Part   string                    `json:"part"`
 	Round  int                       `json:"round"`
 	Result *recording.WorkloadResult `json:"result"`
-
-	options checkpoint.Options
 }
 
-// TriggerSweepResult is sweep.json.
-type TriggerSweepResult struct {
-	Schema    int                  `json:"schema"`
+// TriggerSession is one call of the sweep, whose parts replaced earlier ones.
+type TriggerSession struct {
+	Parts     []string             `json:"parts"`
 	Seed      uint64               `json:"seed,string"`
 	Tool      recording.Tool       `json:"tool"`
 	Host      *recording.HostState `json:"host"`
 	Started   time.Time            `json:"started"`
 	ElapsedNS int64                `json:"elapsed_ns"`
-	Rows      []TriggerRow         `json:"rows"`
+	Runs      int                  `json:"runs"`
+}
+
+// TriggerSweepResult is sweep.json.
+type TriggerSweepResult struct {
+	Schema   int              `json:"schema"`
+	Sessions []TriggerSession `json:"sessions"`
+	Rows     []TriggerRow     `json:"rows"`
 }
 
 // sweepFile is the sweep's data, beside its report.md.
@@ -69,51 +83,90 @@ type triggerSetting struct {
 	options checkpoint.Options
 }
 
+// LoadTriggerSweep reads a sweep back from its folder; one without is empty.
+func LoadTriggerSweep(dir string) (*TriggerSweepResult, error) {
+	r := &TriggerSweepResult{Schema: recording.Schema}
+	b, err := os.ReadFile(filepath.Join(dir, sweepFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, sweepFile), err)
+	}
+	return r, nil
+}
+
 // Run makes every run, and writes sweep.json and report.md.
-func (s TriggerSweep) Run(ctx context.Context, hostNow func() *recording.HostState) error {
-	if s.Seed == 0 {
-		s.Seed = rand.Uint64()
+func (s TriggerSweep) Run(ctx context.Context) error {
+	result, err := LoadTriggerSweep(s.Out)
+	if err != nil {
+		return err
 	}
 	if err := recording.MkdirAll(s.Out); err != nil {
 		return err
 	}
-	result := &TriggerSweepResult{Schema: recording.Schema, Seed: s.Seed, Tool: s.Tool, Host: hostNow(), Started: time.Now()}
-	plan := triggerPlan(s.Quick)
+	for s.Seed == 0 {
+		s.Seed = rand.Uint64()
+	}
+	if len(s.Parts) == 0 {
+		s.Parts = TriggerParts
+	}
+	session := TriggerSession{Parts: s.Parts, Seed: s.Seed, Tool: s.Tool, Host: s.Host(), Started: time.Now()}
+	rows, err := s.runAll(ctx)
+	if err != nil {
+		return err
+	}
+	session.ElapsedNS, session.Runs = time.Since(session.Started).Nanoseconds(), len(rows)
+	result.replace(session, rows)
+	if err := recording.WriteJSON(filepath.Join(s.Out, sweepFile), result); err != nil {
+		return err
+	}
+	return recording.WriteFile(filepath.Join(s.Out, "report.md"), result.Markdown())
+}
+
+// replace puts the session's rows in the place of earlier ones of the same
+// parts, and forgets sessions of which nothing is left.
+func (r *TriggerSweepResult) replace(session TriggerSession, rows []TriggerRow) {
+	gone := func(part string) bool { return slices.Contains(session.Parts, part) }
+	r.Rows = append(slices.DeleteFunc(r.Rows, func(row TriggerRow) bool { return gone(row.Part) }), rows...)
+	for i := range r.Sessions {
+		r.Sessions[i].Parts = slices.DeleteFunc(r.Sessions[i].Parts, gone)
+	}
+	r.Sessions = append(slices.DeleteFunc(r.Sessions, func(s TriggerSession) bool { return len(s.Parts) == 0 }), session)
+}
+
+// runAll makes the runs, round by round, settings in random order.
+func (s TriggerSweep) runAll(ctx context.Context) (rows []TriggerRow, err error) {
+	plan := slices.DeleteFunc(triggerPlan(s.Quick), func(set triggerSetting) bool { return !slices.Contains(s.Parts, set.part) })
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
-	total := 0
+	total, rounds := 0, 0
 	for _, set := range plan {
 		total += set.rounds * len(set.arms)
+		rounds = max(rounds, set.rounds)
 	}
-	for round := 1; ; round++ {
-		var now []triggerSetting
-		for _, set := range plan {
-			if round <= set.rounds {
-				now = append(now, set)
+	for round := range rounds {
+		for _, i := range rng.Perm(len(plan)) {
+			set := plan[i]
+			if round >= set.rounds {
+				continue
 			}
-		}
-		if len(now) == 0 {
-			break
-		}
-		rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
-		for _, set := range now {
 			for _, i := range rng.Perm(len(set.arms)) {
 				o := set.options
 				o.Arm = set.arms[i]
 				r, err := s.once(ctx, o)
 				if err != nil {
-					return fmt.Errorf("%s, %d pipelines, body %v, %s, %s threads: %w", o.Arm, o.Pipelines, o.Body, o.Load, o.Family, err)
+					return nil, fmt.Errorf("%s, %d pipelines, body %v, %s, %s threads: %w", o.Arm, o.Pipelines, o.Body, o.Load, o.Family, err)
 				}
-				result.Rows = append(result.Rows, TriggerRow{Part: set.part, Round: round, Result: r, options: o})
-				fmt.Fprintf(s.Progress, "%d of %d: %s %s %s, %d pipelines, body %v: trigger p50 %s\n", len(result.Rows), total,
+				rows = append(rows, TriggerRow{Part: set.part, Round: round + 1, Result: r})
+				fmt.Fprintf(s.Progress, "%d of %d: %s %s %s, %d pipelines, body %v: trigger p50 %s\n", len(rows), total,
 					o.Arm, o.Family, o.Load, o.Pipelines, o.Body, short(r.Latency[checkpoint.Trip].P50))
 			}
 		}
 	}
-	result.ElapsedNS = time.Since(result.Started).Nanoseconds()
-	if err := recording.WriteJSON(filepath.Join(s.Out, sweepFile), result); err != nil {
-		return err
-	}
-	return recording.WriteFile(filepath.Join(s.Out, "report.md"), []byte(result.markdown(s.Command)))
+	return rows, nil
 }
 
 // once runs one process for one window.
@@ -191,7 +244,11 @@ func cliffSettings(quick bool) []triggerSetting {
 			o.Arm = checkpoint.Shared
 			o.Body = o.BodyFor(u).Round(time.Microsecond)
 			o.Window = overloadWindow
-			plan = append(plan, triggerSetting{part: partCliff, rounds: 1, arms: []string{checkpoint.Shared}, options: o})
+			rounds := 3 // a stall of the host is not to look like a cliff
+			if quick {
+				rounds = 1
+			}
+			plan = append(plan, triggerSetting{part: partCliff, rounds: rounds, arms: []string{checkpoint.Shared}, options: o})
 		}
 	}
 	return plan

@@ -14,7 +14,7 @@ import (
 func (r *TriggerSweepResult) findings(c triggerCells) [][]string {
 	var out [][]string
 	for _, family := range []string{checkpoint.OSThreads, checkpoint.Goroutines} {
-		out = append(out, r.flat(c, family, checkpoint.Shared, "flat: 9.9–10.7 µs from 1 to 500"), r.flat(c, family, checkpoint.Lanes, "–"), r.crossover(c, family), r.knee(c, family))
+		out = append(out, r.flat(c, family, checkpoint.Shared, "flat: 9.9–10.7 µs from 1 to 500"), r.flat(c, family, checkpoint.Lanes, "–"), r.crossover(c, family, checkpoint.Shared, "100"), r.crossover(c, family, checkpoint.Lanes, "–"), r.knee(c, family))
 	}
 	out = append(out, r.lanesAtOne(c), r.lanesMixed(c), r.cliff(c), r.bounded(c), r.unbounded(c), r.threads(c))
 	return slices.DeleteFunc(out, func(f []string) bool { return f == nil })
@@ -47,10 +47,10 @@ func (r *TriggerSweepResult) flat(c triggerCells, family, arm, reference string)
 	}
 }
 
-// crossover: from how many pipelines on shared threads are faster than own ones.
-func (r *TriggerSweepResult) crossover(c triggerCells, family string) []string {
+// crossover: from how many pipelines on an arm's threads are faster than own ones.
+func (r *TriggerSweepResult) crossover(c triggerCells, family, arm, reference string) []string {
 	at, own := r.curve(c, family, checkpoint.PerPipeline)
-	_, one := r.curve(c, family, checkpoint.Shared)
+	_, one := r.curve(c, family, arm)
 	if len(own) == 0 || len(own) != len(one) {
 		return nil
 	}
@@ -61,7 +61,11 @@ func (r *TriggerSweepResult) crossover(c triggerCells, family string) []string {
 			here = fmt.Sprintf("between %d and %d", at[i-1], at[i])
 		}
 	}
-	return []string{"crossover on " + family + " threads: pipelines from which shared is faster", here, "100", reproduced(!strings.HasPrefix(here, "none"))}
+	verdict := elsewhere(here, "between 10 and 100")
+	if arm != checkpoint.Shared {
+		verdict = ""
+	}
+	return []string{"crossover on " + family + " threads: pipelines from which " + arm + " is faster than per-pipeline", here, reference, verdict}
 }
 
 // knee: where the per-pipeline curve leaves its floor.
@@ -78,7 +82,18 @@ func (r *TriggerSweepResult) knee(c triggerCells, family string) []string {
 			break
 		}
 	}
-	return []string{"knee on " + family + " threads: per-pipeline p50 at twice its least", here, "between 100 and 500", reproduced(!strings.HasPrefix(here, "none"))}
+	return []string{"knee on " + family + " threads: per-pipeline p50 at twice its least", here, "between 100 and 500", elsewhere(here, "between 100 and 500")}
+}
+
+// elsewhere tells a place that is the reference's from another one, and from none.
+func elsewhere(here, there string) string {
+	switch {
+	case strings.HasPrefix(here, "none"):
+		return "not reproduced here"
+	case strings.HasPrefix(here, there):
+		return "reproduced"
+	}
+	return "reproduced, but not there"
 }
 
 func reproduced(ok bool) string {

@@ -3,11 +3,11 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"contend/internal/recording"
-	"contend/internal/workload/checkpoint"
 )
 
 // triggerKey finds the rounds of one setting and arm.
@@ -18,8 +18,10 @@ type triggerKey struct {
 }
 
 func (r *TriggerRow) key() triggerKey {
-	o := r.options
-	return triggerKey{r.Part, o.Family, o.Load, o.Arm, o.Pipelines, o.Body}
+	set := r.Result.Settings
+	pipelines, _ := strconv.Atoi(set["pipelines"]) // 0 and 0s for a file that somebody wrote by hand
+	body, _ := time.ParseDuration(set["body"])
+	return triggerKey{r.Part, set["family"], set["load"], r.Result.Arm, pipelines, body}
 }
 
 // triggerCells are the runs of each setting.
@@ -68,7 +70,7 @@ func gauge(name string) func(*recording.WorkloadResult) float64 {
 // micro writes a figure in ns as µs.
 func (c triggerCells) micro(k triggerKey, f func(*recording.WorkloadResult) float64) string {
 	v, ok := c.of(k, f)
-	if !ok {
+	if !ok || v == 0 { // or nothing was measured
 		return "–"
 	}
 	return micros(v)
@@ -131,10 +133,11 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 }
 
 // axis returns the distinct values of the part's rows, sorted.
-func axis[T int | time.Duration](r *TriggerSweepResult, part string, of func(checkpoint.Options) T) []T {
+func axis[T int | time.Duration](r *TriggerSweepResult, part string, of func(triggerKey) T) []T {
 	var v []T
-	for _, row := range r.Rows {
-		if x := of(row.options); row.Part == part && !slices.Contains(v, x) {
+	for i := range r.Rows {
+		k := r.Rows[i].key()
+		if x := of(k); k.part == part && !slices.Contains(v, x) {
 			v = append(v, x)
 		}
 	}
@@ -143,9 +146,9 @@ func axis[T int | time.Duration](r *TriggerSweepResult, part string, of func(che
 }
 
 func (r *TriggerSweepResult) pipelines() []int {
-	return axis(r, partGrid, func(o checkpoint.Options) int { return o.Pipelines })
+	return axis(r, partGrid, func(k triggerKey) int { return k.pipelines })
 }
 
 func (r *TriggerSweepResult) bodies(part string) []time.Duration {
-	return axis(r, part, func(o checkpoint.Options) time.Duration { return o.Body })
+	return axis(r, part, func(k triggerKey) time.Duration { return k.body })
 }

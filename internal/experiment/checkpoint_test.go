@@ -1,9 +1,13 @@
 package experiment
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -99,7 +103,7 @@ func fakeSweep() *TriggerSweepResult {
 			case arm == checkpoint.Shared && o.Load == checkpoint.Closed && o.ClosedDelay() > 0:
 				trip, delay = float64(o.ClosedDelay()), float64(o.ClosedDelay())
 			}
-			row := TriggerRow{Part: set.part, Round: 1, Result: made(o, trip, delay), options: o}
+			row := TriggerRow{Part: set.part, Round: 1, Result: made(o, trip, delay)}
 			if o.Load == checkpoint.Open && row.Result.Gauges[checkpoint.GaugeUtilization] > 1 {
 				row.Result.Gauges[checkpoint.GaugeBegin], row.Result.Gauges[checkpoint.GaugeEnd] = 100, 900
 			}
@@ -111,12 +115,12 @@ func fakeSweep() *TriggerSweepResult {
 
 func TestSweepFindsWhatIsThere(t *testing.T) {
 	r := fakeSweep()
-	report := r.markdown("contend sweep checkpoint-report")
+	report := string(r.Markdown())
 	for _, want := range []string{
-		"| crossover on os threads: pipelines from which shared is faster | between 100 and 500 |",
+		"| crossover on os threads: pipelines from which shared is faster than per-pipeline | between 100 and 500 |",
 		"| knee on os threads: per-pipeline p50 at twice its least | between 100 and 500: 45.0 µs over a floor of 10.0 |",
 		"refuted for the closed load",
-		"| open load past saturation: the backlog grows | in 5 of 5 settings | grows | reproduced |",
+		"| open load past saturation: the backlog grows | in 8 of 8 settings | grows | reproduced |",
 		"| 500 | 0 | 45.0 (45.70) | 10.0 (9.95) |",
 		"| 500 | 20000 | 125 % | closed | 230 | 230 | 230; measured body 230 |",
 		"| 125 % |", "safe |", "unsafe |",
@@ -126,11 +130,11 @@ func TestSweepFindsWhatIsThere(t *testing.T) {
 		}
 	}
 	for i := range r.Rows { // a per-pipeline arm that is flat has neither
-		if r.Rows[i].options.Arm == checkpoint.PerPipeline {
+		if r.Rows[i].Result.Arm == checkpoint.PerPipeline {
 			r.Rows[i].Result.Latency[checkpoint.Trip] = recording.Latency{Count: 1, P50: 5000}
 		}
 	}
-	if report := r.markdown(""); strings.Count(report, "none up to 2000") != 4 {
+	if report := string(r.Markdown()); strings.Count(report, "none up to 2000") != 6 {
 		t.Error("a knee or a crossover that is not there")
 	}
 }
@@ -144,7 +148,7 @@ func TestSweepPlanCoversTheGrid(t *testing.T) {
 			if err := o.Validate(); err != nil {
 				t.Error(err)
 			}
-			seen[(&TriggerRow{Part: set.part, options: o}).key()] = true
+			seen[(&TriggerRow{Part: set.part, Result: made(o, 1, 1)}).key()] = true
 		}
 	}
 	for _, p := range []int{1, 10, 100, 500, 1000, 2000} {
@@ -157,5 +161,41 @@ func TestSweepPlanCoversTheGrid(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestSweepPartsAreReplaced(t *testing.T) {
+	r := fakeSweep()
+	all := len(r.Rows)
+	r.Sessions = []TriggerSession{{Parts: []string{partGrid, partCliff}, Runs: 2}, {Parts: []string{partMixed}, Runs: 1}}
+	fresh := TriggerRow{Part: partMixed, Result: made(checkpoint.Defaults(), 1, 1)}
+	r.replace(TriggerSession{Parts: []string{partMixed}, Runs: 7}, []TriggerRow{fresh})
+	if len(r.Sessions) != 2 || r.Sessions[1].Runs != 7 || len(r.Rows) != all-8+1 {
+		t.Errorf("%d rows of %d, sessions %+v", len(r.Rows), all, r.Sessions)
+	}
+}
+
+// The committed report is what its data gives.
+func TestCommittedTriggerSweep(t *testing.T) {
+	const dir = "../../reports/checkpoint"
+	r, err := LoadTriggerSweep(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) == 0 {
+		t.Fatal("no sweep is committed under " + dir)
+	}
+	report := filepath.Join(dir, "report.md")
+	if os.Getenv("UPDATE_REPORTS") != "" {
+		if err := os.WriteFile(report, r.Markdown(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(committed), string(r.Markdown())); diff != "" {
+		t.Errorf("report.md is not what sweep.json gives today: make reports\n%s", diff)
 	}
 }
