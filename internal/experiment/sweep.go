@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -97,38 +98,68 @@ func (l *Live) Measure(ctx context.Context, arm string, length time.Duration) (r
 }
 
 // WriteSweep writes the rows as a markdown table: medians over rounds, the
-// ratio to the cell's first arm by pairs of one round, and the workload's own
-// figures, per operation but for highest marks.
+// ratio to the cell's first arm by pairs of one round, the median of every
+// latency, and the workload's own figures, per operation but for highest marks,
+// and gauges.
 func WriteSweep(w io.Writer, o SweepOptions, rows []SweepRow) error {
-	var names []string
-	for _, row := range rows {
-		for name := range row.Runs[0].Figures {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+	columns := sweepColumns(rows)
+	head := []string{"settings", "arm", "op/s", "÷ " + o.Arms[0]}
+	for _, c := range columns {
+		head = append(head, c.name)
 	}
-	slices.Sort(names)
-	head := []string{"settings", "arm", "op/s", "÷ " + o.Arms[0], "end to end p50 µs"}
 	var b strings.Builder
 	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(append(head, names...))
-	line(slices.Repeat([]string{"---"}, len(head)+len(names)))
+	line(head)
+	line(slices.Repeat([]string{"---"}, len(head)))
 	for i, row := range rows {
 		first := rows[i-i%len(o.Arms)]
 		rate := of(row, throughput)
 		cells := []string{
 			strings.Join(o.Cells[row.Cell].Settings, ", "), row.Arm, between(rate),
 			ratioText(analyze.PairedRatio(of(first, throughput), rate)),
-			digits(estimate(of(row, endToEndP50)).Center / 1e3),
 		}
-		for _, name := range names {
-			cells = append(cells, digits(estimate(of(row, sweepFigure(name))).Center))
+		for _, c := range columns {
+			cells = append(cells, digits(estimate(of(row, c.of)).Center))
 		}
 		line(cells)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+type sweepColumn struct {
+	name string
+	of   quantity
+}
+
+// sweepColumns are a column for each latency, figure and gauge of the workload.
+func sweepColumns(rows []SweepRow) []sweepColumn {
+	latencies, figures, gauges := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, row := range rows {
+		for _, r := range row.Runs {
+			for name := range r.Latency {
+				latencies[name] = true
+			}
+			for name := range r.Figures {
+				figures[name] = true
+			}
+			for name := range r.Gauges {
+				gauges[name] = true
+			}
+		}
+	}
+	var columns []sweepColumn
+	for _, name := range slices.Sorted(maps.Keys(latencies)) {
+		p50 := func(r *recording.WorkloadResult) float64 { return float64(r.Latency[name].P50) / 1e3 }
+		columns = append(columns, sweepColumn{strings.ReplaceAll(name, "_", " ") + " p50 µs", p50})
+	}
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		columns = append(columns, sweepColumn{name, sweepFigure(name)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(gauges)) {
+		columns = append(columns, sweepColumn{name, func(r *recording.WorkloadResult) float64 { return r.Gauges[name] }})
+	}
+	return columns
 }
 
 func of(row SweepRow, q quantity) []float64 {

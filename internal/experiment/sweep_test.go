@@ -43,12 +43,12 @@ func TestSweep(t *testing.T) {
 	if err := WriteSweep(&b, o, rows); err != nil {
 		t.Fatal(err)
 	}
-	want := `| settings | arm | op/s | ÷ x | end to end p50 µs | max_in_flight | wakeups |
-| --- | --- | --- | --- | --- | --- | --- |
-| one | x | 1 k (1–1) | 1 × | 0 | 7 | 2 |
-| one | y | 3 k (3–3) | 3 × | 0 | 7 | 2 |
-| two | x | 5 k (5–5) | 1 × | 0 | 7 | 2 |
-| two | y | 5 k (5–5) | 1 × | 0 | 7 | 2 |
+	want := `| settings | arm | op/s | ÷ x | max_in_flight | wakeups |
+| --- | --- | --- | --- | --- | --- |
+| one | x | 1 k (1–1) | 1 × | 7 | 2 |
+| one | y | 3 k (3–3) | 3 × | 7 | 2 |
+| two | x | 5 k (5–5) | 1 × | 7 | 2 |
+| two | y | 5 k (5–5) | 1 × | 7 | 2 |
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
