@@ -21,6 +21,7 @@ type experimentOptions struct {
 	protocol experiment.Options
 	settings workload.Settings
 	given    *pflag.FlagSet
+	holders  string
 }
 
 func newExperiment() *cobra.Command {
@@ -35,6 +36,9 @@ func newExperiment() *cobra.Command {
 			"report.html, report.json, diff.svg and every recording. Interrupted, the same command goes on.\n\n" + workloadHelp(),
 		Args: exactArgs("a workload's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkHolderMode(o.holders); err != nil {
+				return err
+			}
 			var err error
 			if _, o.settings, err = flags.choose(args[0], ""); err != nil {
 				return err
@@ -61,6 +65,7 @@ func newExperiment() *cobra.Command {
 	f.Uint64Var(&p.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	f.DurationVar(&p.Window, "window", 0, "length of each window, at least (default 3s, or 1s with --quick)")
 	f.BoolVar(&p.Quick, "quick", false, "a smoke of the whole thing, too short for verdicts")
+	addHolders(f, &o.holders)
 	flags = addWorkloadFlags(f)
 	return c
 }
@@ -77,7 +82,7 @@ func runExperiment(ctx context.Context, o experimentOptions, stdout, stderr io.W
 		return r.WriteReports(r.Dir, o.again(), stdout)
 	}
 	live := liveWorkload(p.Name, o.settings, collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Holders: collect.HolderModes[0], Version: toolVersion(), Host: host.Edge,
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Holders: o.holders, Version: toolVersion(), Host: host.Edge,
 	}, io.Discard)
 	_, err := experiment.Run(ctx, p, live)
 	return err

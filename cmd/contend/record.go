@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"contend/internal/analyze"
@@ -77,7 +78,7 @@ func newRecord() *cobra.Command {
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
 	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
-	f.StringVar(&o.holders, "holders", collect.HolderModes[0], "when to see who held a lock while others waited: in bursts, exact (at every release of a contended lock), off")
+	addHolders(f, &o.holders)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
@@ -103,8 +104,8 @@ func (o *recordOptions) check() error {
 	case o.waits != "auto" && o.waits != "locks":
 		return usagef("--waits %s: auto or locks", o.waits)
 	}
-	if !slices.Contains(collect.HolderModes, o.holders) {
-		return usagef("--holders %s: unknown; there are %s", o.holders, strings.Join(collect.HolderModes, ", "))
+	if err := checkHolderMode(o.holders); err != nil {
+		return err
 	}
 	for _, name := range o.collect {
 		if !slices.Contains(collect.Known, name) {
@@ -166,6 +167,18 @@ func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (
 		return err
 	}
 	return summarize(out, o.strict, stdout, stderr)
+}
+
+// addHolders adds the flag that record and experiment have in common.
+func addHolders(f *pflag.FlagSet, holders *string) {
+	f.StringVar(holders, "holders", collect.HolderModes[0], "when to see who held a lock while others waited: in bursts, exact (at every release of a contended lock), off")
+}
+
+func checkHolderMode(holders string) error {
+	if !slices.Contains(collect.HolderModes, holders) {
+		return usagef("--holders %s: unknown; there are %s", holders, strings.Join(collect.HolderModes, ", "))
+	}
+	return nil
 }
 
 // recordProcess records a running process, a command's, or an endpoint alone.
