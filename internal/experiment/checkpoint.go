@@ -2,8 +2,12 @@ package experiment
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/pprof/profile"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -39,11 +43,12 @@ type triggerRun struct {
 	leads                 bool    // it is the lock waited for longest
 	share                 float64 // of the blocked time with an application frame
 	bySavepoint           float64 // the share of its waits that a savepoint's release ended
+	asleep                float64 // of the dispatch threads' time off the CPU, asleep in a body
 	held                  float64 // the share a savepoint held it for, where holders were captured; −1 else
 }
 
 func (r *Result) triggerRuns(series string) ([]triggerRun, error) {
-	side, err := r.Side(series, recording.Waits, recording.Holders)
+	side, err := r.Side(series, recording.Waits, recording.Holders, recording.OffCPU)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +63,7 @@ func (r *Result) triggerRuns(series string) ([]triggerRun, error) {
 			trigger: float64(p.Latency[checkpoint.Trip].P50), queue: float64(p.Latency[checkpoint.Queue].P50),
 			delay: float64(p.Latency[checkpoint.Delay].P50), queueRecorded: run.Workload.Latency[checkpoint.Queue].Mean,
 			locks: float64(report.Totals.LockNS) / ops, threads: p.Gauges[checkpoint.GaugeScheduler],
-			utilization: p.Gauges[checkpoint.GaugeUtilization], held: -1,
+			utilization: p.Gauges[checkpoint.GaugeUtilization], asleep: asleepInBody(run.Profiles[recording.OffCPU]), held: -1,
 		}
 		for i := range report.Locks {
 			t.attribute(&report.Locks[i], i == 0, ops)
@@ -66,6 +71,44 @@ func (r *Result) triggerRuns(series string) ([]triggerRun, error) {
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// asleepInBody is the share of the dispatch threads' time off the CPU that they
+// slept in a body, and did not wait for work or a lock.
+func asleepInBody(p *profile.Profile) float64 {
+	if p == nil {
+		return 0
+	}
+	i := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "sleeping" })
+	if i < 0 {
+		return 0
+	}
+	var body, all int64
+	for _, s := range p.Sample {
+		if hasFrame(s, dispatchFrames) {
+			all += s.Value[i]
+			if hasFrame(s, bodyFrame) {
+				body += s.Value[i]
+			}
+		}
+	}
+	return float64(body) / float64(max(all, 1))
+}
+
+var (
+	dispatchFrames = regexp.MustCompile(`^contend/internal/workload/checkpoint\.\(\*dispatcher\)\.(run|take)$`)
+	bodyFrame      = regexp.MustCompile(`^contend/internal/workload/checkpoint\.\(\*coordinator\)\.start$`)
+)
+
+func hasFrame(s *profile.Sample, function *regexp.Regexp) bool {
+	for _, at := range s.Location {
+		for _, l := range at.Line {
+			if l.Function != nil && function.MatchString(l.Function.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // attribute takes in one row of a run's lock table.
@@ -180,7 +223,14 @@ func queueFindings(arm string, runs []triggerRun) []render.Finding {
 			f.Here = strings.TrimSuffix(f.Here, ": the delay is queueing, not a lock")
 		}
 	}
-	return []render.Finding{f}
+	out := []render.Finding{f}
+	if asleep := over(runs, func(r triggerRun) float64 { return r.asleep }); arm == checkpoint.Shared && f.Goal != "" {
+		out = append(out, render.Finding{
+			What: "shared: of the dispatch threads' time off the CPU, asleep in a body", Here: fmt.Sprintf("%.0f %%", asleep*100),
+			Goal: "at least 90 %", Verdict: met(asleep >= 0.9),
+		})
+	}
+	return out
 }
 
 // savepointFindings are those about the savepoint that sleeps under the lock.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"contend/internal/recording"
 	"contend/internal/workload/checkpoint"
 )
 
@@ -16,7 +17,7 @@ func (r *TriggerSweepResult) findings(c triggerCells) [][]string {
 	for _, family := range []string{checkpoint.OSThreads, checkpoint.Goroutines} {
 		out = append(out, r.flat(c, family, checkpoint.Shared, "flat: 9.9–10.7 µs from 1 to 500"), r.flat(c, family, checkpoint.Lanes, "–"), r.crossover(c, family, checkpoint.Shared, "100"), r.crossover(c, family, checkpoint.Lanes, "–"), r.knee(c, family))
 	}
-	out = append(out, r.lanesAtOne(c), r.lanesMixed(c), r.cliff(c), r.bounded(c), r.unbounded(c), r.threads(c))
+	out = append(out, r.lanesAtOne(c), r.lanesMixed(c), r.cliff(c), r.warning(c), r.bounded(c), r.unbounded(c), r.threads(c))
 	return slices.DeleteFunc(out, func(f []string) bool { return f == nil })
 }
 
@@ -141,6 +142,41 @@ func (r *TriggerSweepResult) cliff(c triggerCells) []string {
 		return nil
 	}
 	return []string{"cliff: shared p50 at 31 % and at 125 % utilization, 500 pipelines", micros(below) + " → " + micros(above) + " µs", "9.33 → 460,849 µs", reproduced(above > 1000*below)}
+}
+
+// warning: whether the queue tells safe from unsafe before an immediate trigger
+// shows anything.
+func (r *TriggerSweepResult) warning(c triggerCells) []string {
+	calm, unsafe, early := 0.0, math.Inf(1), 0
+	for k := range c {
+		if k.part != partCliff {
+			continue
+		}
+		busy, _ := c.of(k, func(r *recording.WorkloadResult) float64 { return r.BusyShare })
+		if safety(c, k) != "unsafe" {
+			calm = max(calm, busy)
+			continue
+		}
+		unsafe = min(unsafe, busy)
+		if trip, _ := c.of(k, p50(checkpoint.Trip)); trip < 1e6 {
+			early++
+		}
+	}
+	if math.IsInf(unsafe, 1) || calm == 0 {
+		return nil
+	}
+	return []string{
+		"the queue's delay as a warning: highest measured utilization not unsafe, lowest unsafe",
+		fmt.Sprintf("%.0f %%, %.0f %%; in %d of the unsafe settings an immediate trigger's p50 is still under 1 ms", calm*100, unsafe*100, early),
+		"proposed, not measured", separates(calm, unsafe),
+	}
+}
+
+func separates(calm, unsafe float64) string {
+	if calm < unsafe && calm < 1 {
+		return "separates, before the cliff"
+	}
+	return "overlaps"
 }
 
 // overloads are the settings past saturation.

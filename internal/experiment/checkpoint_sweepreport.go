@@ -136,7 +136,7 @@ func (r *TriggerSweepResult) writeUtilization(b *strings.Builder, c triggerCells
 // writeCliff shows what tells an operator in time.
 func (r *TriggerSweepResult) writeCliff(b *strings.Builder, c triggerCells) {
 	b.WriteString("## Before the cliff: 500 pipelines, shared, OS threads\n\n" +
-		"The metric to watch is the queue's p99: **safe** while at most one trigger in a hundred waits behind others for longer than one body. Delay includes the lateness of timers.\n" +
+		"The metric to watch is the queue, how long triggers wait behind others, against the length of one body: **safe** while its p99 is under one body, **strained** while its p50 is, else **unsafe**. Delay includes the lateness of timers.\n" +
 		"*Measured* is the dispatch threads' share of time in bodies: sleeps overshoot, so it is more than was asked for.\n\n")
 	var rows [][]string
 	for _, body := range r.bodies(partCliff) {
@@ -158,8 +158,13 @@ func (r *TriggerSweepResult) writeCliff(b *strings.Builder, c triggerCells) {
 }
 
 func safety(c triggerCells, k triggerKey) string {
-	if q, _ := c.of(k, p99(checkpoint.Queue)); q < float64(k.body) {
+	half, _ := c.of(k, p50(checkpoint.Queue))
+	tail, _ := c.of(k, p99(checkpoint.Queue))
+	switch {
+	case tail < float64(k.body):
 		return "safe"
+	case half < float64(k.body):
+		return "strained"
 	}
 	return "unsafe"
 }

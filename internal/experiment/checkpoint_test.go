@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -60,17 +61,40 @@ func TestSavepointFindings(t *testing.T) {
 
 func TestQueueFindingsNeedAnEmptyLockRow(t *testing.T) {
 	for want, r := range map[string]triggerRun{
-		"":        {utilization: 0.3, queueRecorded: 1e3, locks: 1e6},
-		"met":     {utilization: 1.25, queueRecorded: 3e8, locks: 1e3},
-		"not met": {utilization: 1.25, queueRecorded: 3e8, locks: 2e8},
+		"":                {utilization: 0.3, queueRecorded: 1e3, locks: 1e6},
+		"met,met":         {utilization: 1.25, queueRecorded: 3e8, locks: 1e3, asleep: 0.95},
+		"not met,not met": {utilization: 1.25, queueRecorded: 3e8, locks: 2e8},
 	} {
 		f := queueFindings(checkpoint.Shared, []triggerRun{r})
 		if got := verdictsOf(f); got != want {
 			t.Errorf("%+v: %q, not %q", r, got, want)
 		}
-		if says := strings.Contains(f[0].Here, "queueing, not a lock"); says != (want == "met") {
+		if says := strings.Contains(f[0].Here, "queueing, not a lock"); says != (want == "met,met") {
 			t.Errorf("%+v: %s", r, f[0].Here)
 		}
+	}
+}
+
+func TestSleepInBodiesIsToldFromWaitingForWork(t *testing.T) {
+	stack := func(ns int64, names ...string) *profile.Sample {
+		s := &profile.Sample{Value: []int64{1, ns}}
+		for _, n := range names {
+			f := &profile.Function{Name: "contend/internal/workload/checkpoint." + n}
+			s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: f}}})
+		}
+		return s
+	}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "switches"}, {Type: "sleeping"}}, Sample: []*profile.Sample{
+		stack(900, "(*coordinator).start", "(*coordinator).trigger", "(*dispatcher).run"),
+		stack(60, "(*coordinator).trigger", "(*dispatcher).run"),
+		stack(40, "(*condition).waitFor", "(*dispatcher).take"),
+		stack(5000, "(*condition).waitFor", "(*delayQueue).take"),
+	}}
+	if got := asleepInBody(p); got != 0.9 {
+		t.Errorf("%v", got)
+	}
+	if asleepInBody(nil) != 0 || asleepInBody(&profile.Profile{}) != 0 {
+		t.Error("something of nothing")
 	}
 }
 
