@@ -16,20 +16,20 @@ type triggerFigures struct{ perP50, sharedP50, perP99, sharedP99, ratio string }
 
 var (
 	gridReference = map[int]map[time.Duration]triggerFigures{
-		1:   {0: {"7.12", "10.74", "11.82", "15.33", "0.66"}, halfMS: {"7.16", "10.50", "10.45", "15.41", "0.67"}},
-		10:  {0: {"7.42", "9.90", "10.78", "13.49", "0.75"}, halfMS: {"7.78", "9.90", "11.87", "13.66", "0.80"}},
-		100: {0: {"9.62", "9.95", "15.74", "14.42", "0.97"}, halfMS: {"9.66", "9.90", "16.61", "13.41", "1.00"}},
-		500: {0: {"45.70", "9.95", "81.15", "14.83", "4.61"}, halfMS: {"45.50", "9.90", "78.85", "13.82", "4.63"}},
+		1:   {0: {"7.12", "10.74", "11.82", "15.33", "0.66"}, shortBody: {"7.16", "10.50", "10.45", "15.41", "0.67"}},
+		10:  {0: {"7.42", "9.90", "10.78", "13.49", "0.75"}, shortBody: {"7.78", "9.90", "11.87", "13.66", "0.80"}},
+		100: {0: {"9.62", "9.95", "15.74", "14.42", "0.97"}, shortBody: {"9.66", "9.90", "16.61", "13.41", "1.00"}},
+		500: {0: {"45.70", "9.95", "81.15", "14.83", "4.61"}, shortBody: {"45.50", "9.90", "78.85", "13.82", "4.63"}},
 	}
 	// loadReference are mean, p50 and p99 at 500 pipelines.
 	loadReference = map[time.Duration]map[string]string{
-		halfMS:                {checkpoint.PerPipeline: "46.37 / 45.50 / 78.85", checkpoint.Shared: "10.02 / 9.90 / 13.82"},
+		shortBody:             {checkpoint.PerPipeline: "46.37 / 45.50 / 78.85", checkpoint.Shared: "10.02 / 9.90 / 13.82"},
 		5 * time.Millisecond:  {checkpoint.PerPipeline: "50.84 / 51.07 / 83.84", checkpoint.Shared: "9.45 / 9.33 / 13.28"},
 		20 * time.Millisecond: {checkpoint.PerPipeline: "49.39 / 49.98 / 83.20", checkpoint.Shared: "477564 / 460849 / 656188"},
 	}
 )
 
-const halfMS = 500 * time.Microsecond
+const shortBody = 500 * time.Microsecond
 
 // Markdown is the sweep's report.
 func (r *TriggerSweepResult) Markdown() []byte {
@@ -79,7 +79,7 @@ func (r *TriggerSweepResult) writeReference(b *strings.Builder, c triggerCells) 
 	var rows [][]string
 	for _, p := range r.pipelines() {
 		for _, body := range r.bodies(partGrid) {
-			if body > halfMS {
+			if body > shortBody {
 				continue
 			}
 			ref := gridReference[p][body]

@@ -134,8 +134,10 @@ func TestCancelBeforeItIsDue(t *testing.T) {
 		l := s.Lease()
 		var ran atomic.Bool
 		task := l.Schedule(20*time.Millisecond, func(*Task) { ran.Store(true) })
-		if !task.Cancel() || !task.Cancel() {
-			t.Error("a cancelled task is said to run")
+		for range 2 { // the second time it is cancelled already
+			if !task.Cancel() {
+				t.Error("a cancelled task is said to run")
+			}
 		}
 		if n := l.Outstanding(); n != 0 {
 			t.Errorf("%d tasks outstanding", n)
