@@ -259,7 +259,7 @@ func savepointFindings(by map[string][]triggerRun) []render.Finding {
 		a, b := over(locked, runCoordinator), over(fixed, runCoordinator)
 		out = append(out, render.Finding{
 			What: "coordinator lock's wait per trigger, savepoints under the lock → outside it", Goal: "at most 1 % is left",
-			Here:    fmt.Sprintf("%s → %s; immediate trigger p50 %s → %s", short(int64(a)), short(int64(b)), short(int64(over(locked, runTrigger))), short(int64(over(fixed, runTrigger)))),
+			Here:    fmt.Sprintf("%s → %s; scheduling delay p50 %s → %s", short(int64(a)), short(int64(b)), short(int64(over(locked, runDelay))), short(int64(over(fixed, runDelay)))),
 			Verdict: met(a > 0 && b <= a/100),
 		})
 	}
