@@ -23,7 +23,7 @@
 //   - savepoint, savepointfixed: shared, while savepoints are asked for. In the
 //     first a savepoint sleeps under the coordinator lock until the pending
 //     checkpoint is complete, as the original does: the pipeline's next trigger
-//     then blocks a dispatch thread, and eight such all. In the second it sleeps
+//     then blocks a dispatch thread, and eight of them block all. In the second it sleeps
 //     without the lock.
 //
 // The schedulers are written with heaps, locks and conditions of their own, as

@@ -42,8 +42,8 @@ var Info = workload.Info{
 
 // Families of threads.
 const (
-	OSThreads  = "os"        // runtime.LockOSThread
-	Goroutines = "goroutine" //
+	OSThreads  = "os" // runtime.LockOSThread
+	Goroutines = "goroutine"
 )
 
 // Loads.
