@@ -146,6 +146,20 @@ func TestEHandsOverInRuns(t *testing.T) {
 	}
 }
 
+// A window in which more work was done than time allows is not fit to compare.
+func TestWorkThatCannotBeIsFound(t *testing.T) {
+	o := small(ArmD1)
+	o.Callback = 3 * time.Microsecond
+	s := &session{pipeline: newPipeline(o, 1)}
+	defer s.close()
+	for rate, ok := range map[int64]bool{300: true, 350: true, 500: false} { // a millisecond
+		r := &recording.WorkloadResult{ElapsedNS: int64(time.Second), Operations: 1000 * rate, Verify: recording.Verify{OK: true}}
+		if s.judgeWork(r); r.Verify.OK != ok || ok != (r.Verify.Reason == "") {
+			t.Errorf("%d a millisecond: %+v", rate, r.Verify)
+		}
+	}
+}
+
 func TestStopsCleanly(t *testing.T) {
 	for _, arm := range Info.Arms {
 		before := runtime.NumGoroutine()
