@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 EXPERIMENT ?= -o reports/handover --force
 # The listener experiment's and sweep's flags.
 LISTENER ?= -o reports/listener --force
-SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 500ms
+SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
