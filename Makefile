@@ -52,6 +52,7 @@ experiment: build ## run the ledger hand-over in both arms, record, compare, wri
 
 listener: build ## run the listener hand-over in all arms, record, compare, write reports/listener/
 	$(BIN) experiment listener $(LISTENER)
+	$(BIN) diff reports/listener/C reports/listener/D --profile offcpu --rules reports/listener/rules.yaml --format svg -o reports/listener/wakeups.svg
 
 listener-sweep: build ## run its arms over callback work, on threads and on goroutines; reports/listener/sweep.md
 	@mkdir -p reports/listener
