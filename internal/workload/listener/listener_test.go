@@ -97,7 +97,7 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 // Arm A promises no bound, and has none but the backlog that holds I/O.
 func TestArmAIsNotBoundedByTheReceiverQueue(t *testing.T) {
 	o := small(ArmA)
-	o.Threads = 1 // leaves a processor to I/O
+	o.Threads = 1                                                           // leaves a processor to I/O
 	o.Callback, o.WindowMessages = 50*time.Microsecond, 10*int64(o.Backlog) // several times through the backlog
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
