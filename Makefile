@@ -6,9 +6,9 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 EXPERIMENT ?= -o reports/handover --force
 # The listener experiment's and sweep's flags.
 LISTENER ?= -o reports/listener --force
-SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 500ms
 # The checkpoint experiments' flags.
 CHECKPOINT ?= --pairs 6 --aa 0 --force
+SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
@@ -54,6 +54,7 @@ experiment: build ## run the ledger hand-over in both arms, record, compare, wri
 
 listener: build ## run the listener hand-over in all arms, record, compare, write reports/listener/
 	$(BIN) experiment listener $(LISTENER)
+	$(BIN) diff reports/listener/C reports/listener/D --profile offcpu --rules reports/listener/rules.yaml --format svg -o reports/listener/wakeups.svg
 
 listener-sweep: build ## run its arms over callback work, on threads and on goroutines; reports/listener/sweep.md
 	@mkdir -p reports/listener

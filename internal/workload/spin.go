@@ -22,9 +22,10 @@ func Spin(n int) {
 var spinSink atomic.Uint64
 
 // CalibrateSpin returns the multiplications that take one microsecond here.
-// The fastest of several tries is the one that nothing interrupted.
+// The fastest of many tries is one that nothing interrupted: each takes some
+// 15 µs, far less than a scheduler's turn, all of them longer than one.
 func CalibrateSpin() float64 {
-	const tries, n = 32, 100_000
+	const tries, n = 1000, 20_000
 	best := time.Duration(1 << 62)
 	for range tries {
 		start := time.Now()

@@ -37,7 +37,7 @@ func armOf(name string) arm {
 
 // maxInFlight is how many callbacks of one consumer may run at once.
 func (p *pipeline) maxInFlight() int64 {
-	if p.arm.gate != noGate {
+	if p.arm.gate != noGate || p.arm.oneExecutor || p.options.Subscription != KeyShared {
 		return 1
 	}
 	return int64(len(p.workers))

@@ -50,7 +50,7 @@
 // # Verified in every run
 //
 // Each message once and each key's in order (workload.Tracker); callbacks of a
-// consumer in flight at once: 1 in B and C, else the listener threads; messages
+// consumer in flight at once: 1 in B, C and D1, else the listener threads; messages
 // outstanding, that is sent and their callback not begun: at most the receiver queue
 // in D, D1 and E, and one more in B and C, which return a permit before they hand
 // the message over. A promises nothing, and Backlog bounds it: beyond

@@ -97,6 +97,7 @@ func checkResult(t *testing.T, r *recording.WorkloadResult, o Options) {
 // Arm A promises no bound, and has none but the backlog that holds I/O.
 func TestArmAIsNotBoundedByTheReceiverQueue(t *testing.T) {
 	o := small(ArmA)
+	o.Threads = 1                                                           // leaves a processor to I/O
 	o.Callback, o.WindowMessages = 50*time.Microsecond, 10*int64(o.Backlog) // several times through the backlog
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -142,6 +143,20 @@ func TestEHandsOverInRuns(t *testing.T) {
 	}
 	if tasks[ArmD] < 2 || tasks[ArmE] > 1 { // D's are 3, give or take a queue's worth at the edges
 		t.Errorf("tasks a message: D %.2f, want about 3; E %.2f, want under 1", tasks[ArmD], tasks[ArmE])
+	}
+}
+
+// A window in which more work was done than time allows is not fit to compare.
+func TestWorkThatCannotBeIsFound(t *testing.T) {
+	o := small(ArmD1)
+	o.Callback = 3 * time.Microsecond
+	s := &session{pipeline: newPipeline(o, 1)}
+	defer s.close()
+	for rate, ok := range map[int64]bool{300: true, 350: true, 500: false} { // a millisecond
+		r := &recording.WorkloadResult{ElapsedNS: int64(time.Second), Operations: 1000 * rate, Verify: recording.Verify{OK: true}}
+		if s.judgeWork(r); r.Verify.OK != ok || ok != (r.Verify.Reason == "") {
+			t.Errorf("%d a millisecond: %+v", rate, r.Verify)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"contend/internal/recording"
@@ -117,7 +118,27 @@ func (s *session) finish(event string, before, after counters, latency map[strin
 	r := s.result(before, after, s.settings)
 	r.Latency = latency
 	r.Verify = s.verify(event == workload.EventFinal)
+	if event == workload.EventEnd {
+		s.judgeWork(r)
+	}
 	return s.send(workload.Event{Event: event, MonoNS: after.atNS, Result: r})
+}
+
+// Limits of judgeWork.
+const (
+	judgedWindow = 100 * time.Millisecond // shorter ones are all edge
+	mostWork     = 1.25                   // work done ÷ CPU time there was
+)
+
+// judgeWork finds a window unfit to compare whose callbacks cannot have done
+// their work: the calibration of it was disturbed.
+func (s *session) judgeWork(r *recording.WorkloadResult) {
+	executors := min(s.maxInFlight()*int64(len(s.consumers)), int64(len(s.workers)), int64(runtime.GOMAXPROCS(0)))
+	work := float64(r.Operations) * float64(s.options.Callback)
+	if there := float64(r.ElapsedNS) * float64(executors); r.ElapsedNS >= int64(judgedWindow) && work > mostWork*there {
+		r.Verify.OK = false
+		r.Verify.Reason = strings.Trim(fmt.Sprintf("%s; the callbacks took %.2f of their %v: the calibration was disturbed", r.Verify.Reason, there/work, s.options.Callback), "; ")
+	}
 }
 
 func (s *session) send(e workload.Event) error {
