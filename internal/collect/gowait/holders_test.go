@@ -139,8 +139,53 @@ func TestHoldersInBursts(t *testing.T) {
 	}
 }
 
-// TestLongHold: one hold covers the window's first burst and its grace; another begins
-// with waiters from before the window.
+// TestOutlastedBurst: nobody releases in a burst; who does in the next is charged with
+// the time of that one alone.
+func TestOutlastedBurst(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	r.do(t, "park 5 1 1ms")
+	if _, err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	links, err := c.attachReleases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length = 40 * time.Millisecond
+	b := c.window.bursts
+	burst := func(in func()) {
+		start := now() + settle.Nanoseconds()
+		stop := start + length.Nanoseconds()
+		if err := c.setBurst(start, stop, b.length); err != nil {
+			t.Fatal(err)
+		}
+		sleepUntil(start)
+		in()
+		sleepUntil(stop)
+		b.n, b.length = b.n+1, b.length+length.Nanoseconds()
+	}
+	burst(func() {})
+	burst(func() { r.do(t, "release") })
+	if err := closeAll(links); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var waited, charged uint64
+	for _, l := range c.snapshot.locks {
+		waited += sampledAt(l, b.length)
+	}
+	for _, v := range b.seen {
+		charged += v.Delay
+	}
+	if first := 5 * uint64(length); waited < first || waited-charged < first || waited-charged > first+first/5 || charged == 0 {
+		t.Errorf("of %d ns of wait in two bursts, of which %d in the first, %d are charged", waited, first, charged)
+	}
+}
+
+// TestLongHold: the hold begins, and has waiters, before the window.
 func TestLongHold(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{Holders: HoldersExact})
