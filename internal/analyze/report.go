@@ -18,6 +18,7 @@ type Report struct {
 	Mode       string                    `json:"mode"`    // what that profile can see: "locks", "all", …
 	Totals     Totals                    `json:"totals"`
 	Goroutines Goroutines                `json:"goroutines"`
+	HandOvers  *HandOvers                `json:"hand_overs,omitempty"`
 	Locks      []Lock                    `json:"locks"`
 	Boundaries []Boundary                `json:"boundaries"`
 	Roots      []Root                    `json:"roots"`

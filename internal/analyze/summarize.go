@@ -36,6 +36,7 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Totals = c.totals(sd, r.Mode)
 	r.Goroutines = c.goroutines(sd, r.Totals)
+	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
 	app := r.Totals.BlockedAppNS
 	r.Boundaries = boundaryTable(sd, app)

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -103,6 +104,10 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	}
 	for _, name := range s.endpointNames() {
 		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
+			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -209,8 +214,11 @@ func shortened(reason string, lasted time.Duration) string {
 	return fmt.Sprintf("%s: the recording covers %s", what, lasted.Round(time.Millisecond))
 }
 
-// harvest writes every collector's profiles and completes the manifest.
+// harvest writes every collector's profiles and completes the manifest. A
+// window in which nothing could be seen is an error: an empty recording would
+// read as the absence of contention.
 func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
+	written := 0
 	for _, c := range s.collectors {
 		got, err := c.Capture()
 		if err != nil {
@@ -222,12 +230,16 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 			if err := w.Profile(name, p); err != nil {
 				return err
 			}
+			written++
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
+	}
+	if written == 0 {
+		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	// An idle target's own CPU time would make any cost look like a catastrophe;
 	// one core is the least that it is held against.

@@ -30,7 +30,7 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	}
 	d.tables = o.Experiment.first(tables)
 	d.verdicts = []verdict{reportVerdict(r)}
-	d.facts = reportFacts(r)
+	d.facts = withHandOvers(reportFacts(r), operationOf(r), r.HandOvers)
 	d.idle = noAverages
 	if anyState(r.Goroutines) {
 		d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
