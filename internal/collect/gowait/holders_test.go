@@ -238,6 +238,9 @@ func TestInlinedRelease(t *testing.T) {
 	if shares, total := heldShares(rec); total != 0 {
 		t.Errorf("held: %v", shares)
 	}
+	if n, ok := rec.Collector.Counters[counterReleases]; ok {
+		t.Errorf("%d releases where none are probed", n)
+	}
 	if !slices.ContainsFunc(rec.Warnings, func(w string) bool { return strings.Contains(w, "inlined into main.hot") }) {
 		t.Errorf("warnings: %v", rec.Warnings)
 	}
