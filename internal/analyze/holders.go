@@ -125,7 +125,8 @@ func (h *heldSum) holders(woken bool) []Holder {
 // to be the only one: it has Wilson's score interval (JASA 22, 1927) of a proportion
 // of releases, their number reduced to Kish's effective sample size (Σw)² ÷ Σw²
 // (Survey Sampling, 1965) since long holds weigh more. Fewer than three bursts tell
-// nothing of how they vary.
+// nothing of how they vary. Time of the lock that no burst saw released may be this
+// site's, or none of it.
 func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 	p := share(delay, total)
 	out := Holder{Site: site, Share: p, Low: p, High: p}
@@ -150,7 +151,7 @@ func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 		}
 	}
 	scale := share(seen, total)
-	out.Low, out.High = min(out.Low*scale, p), max(out.High*scale, p)
+	out.Low, out.High = min(out.Low*scale, p), min(max(out.High*scale, p)+1-scale, 1)
 	return out
 }
 

@@ -246,6 +246,30 @@ func TestInlinedRelease(t *testing.T) {
 	}
 }
 
+// TestGrace: a grace may use what earlier ones left, and all together take a fortieth of the time.
+func TestGrace(t *testing.T) {
+	b := &bursts{}
+	var all int64
+	for i := int64(1); i <= 100; i++ {
+		elapsed := i * burstPeriod.Nanoseconds()
+		got := b.graceAt(elapsed)
+		if got < burstGrace.Nanoseconds() || got > maxGrace.Nanoseconds() {
+			t.Fatalf("a grace of %d ns", got)
+		}
+		if i%10 != 0 { // mostly, nothing is owed
+			got = 0
+		}
+		b.grace += got
+		all += got
+		if most := elapsed/40 + burstGrace.Nanoseconds(); all > most {
+			t.Fatalf("all graces take %d of %d ns, want up to %d", all, elapsed, most)
+		}
+	}
+	if all < 99*burstGrace.Nanoseconds()*9/10 {
+		t.Errorf("all graces take %d ns: what is left is not used", all)
+	}
+}
+
 // TestBurstGroups: the number of groups is bounded, and nothing is lost by that.
 func TestBurstGroups(t *testing.T) {
 	b := &bursts{groupSize: 1}
