@@ -83,7 +83,7 @@ func TestHoldersAgainstTheTargetsLog(t *testing.T) {
 	}{
 		{"barging", "barge 50 6500 0s", "bursts"},
 		{"hand-off", "starve 50 6500 50us", "bursts"},
-		{"rwmutex", "rwbarge 8 6500 300us", "bursts"},
+		{"rwmutex", "rwbarge 8 6500 1500us", "bursts"},
 		{"exact", "starve 50 2500 50us", "exact"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -64,9 +64,9 @@ func TestHolders(t *testing.T) {
 	}{
 		"barging":    {command: "barge 50 1500 200us", marks: mutexMarks},
 		"hand-off":   {command: "starve 50 1500 50us", marks: mutexMarks, starves: true},
-		"rwmutex":    {command: "rwbarge 8 1500 300us", marks: rwMarks},
+		"rwmutex":    {command: "rwbarge 8 2000 1500us", marks: rwMarks},
 		"stripped":   {command: "barge 50 1500 200us", marks: mutexMarks, flags: []string{"-ldflags=-s -w"}},
-		"perf event": {command: "rwbarge 8 1500 300us", marks: rwMarks, options: Options{perfEvents: true}},
+		"perf event": {command: "rwbarge 8 2000 1500us", marks: rwMarks, options: Options{perfEvents: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startTarget(t, test.flags...)
