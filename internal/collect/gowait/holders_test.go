@@ -62,10 +62,10 @@ func TestHolders(t *testing.T) {
 		starves bool
 		marks   map[string]string // function → line of its release
 	}{
-		"barging":    {command: "barge 50 1500 200us", marks: mutexMarks},
+		"barging":    {command: "barge 50 1500 0s", marks: mutexMarks},
 		"hand-off":   {command: "starve 50 1500 50us", marks: mutexMarks, starves: true},
 		"rwmutex":    {command: "rwbarge 8 2000 1500us", marks: rwMarks},
-		"stripped":   {command: "barge 50 1500 200us", marks: mutexMarks, flags: []string{"-ldflags=-s -w"}},
+		"stripped":   {command: "barge 50 1500 0s", marks: mutexMarks, flags: []string{"-ldflags=-s -w"}},
 		"perf event": {command: "rwbarge 8 2000 1500us", marks: rwMarks, options: Options{perfEvents: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
