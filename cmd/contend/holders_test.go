@@ -81,9 +81,9 @@ func TestHoldersAgainstTheTargetsLog(t *testing.T) {
 	for _, test := range []struct {
 		name, command, mode string
 	}{
-		{"barging", "barge 50 6500 200us", "bursts"},
+		{"barging", "barge 50 6500 0s", "bursts"},
 		{"hand-off", "starve 50 6500 50us", "bursts"},
-		{"rwmutex", "rwbarge 8 6500 300us", "bursts"},
+		{"rwmutex", "rwbarge 8 6500 1500us", "bursts"},
 		{"exact", "starve 50 2500 50us", "exact"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -120,7 +120,8 @@ func TestHoldersAgainstTheTargetsLog(t *testing.T) {
 }
 
 // checkHolders allows for three points, and in bursts for three times the half-width
-// and ten points: of many 95 % intervals some miss, the more where the host preempts holders.
+// and fifteen points: of many 95 % intervals some miss, the more where the host preempts
+// holders for longer than a burst.
 func checkHolders(t *testing.T, r *analyze.Report, truth map[string]float64) {
 	t.Helper()
 	if len(r.Locks) == 0 || r.Holding == nil {
@@ -136,7 +137,7 @@ func checkHolders(t *testing.T, r *analyze.Report, truth map[string]float64) {
 		t.Logf("%s: %.1f %% (%.1f–%.1f), its log says %.1f %%", site, 100*h.Share, 100*h.Low, 100*h.High, 100*want)
 		margin := 0.03
 		if !r.Holding.Exact {
-			margin = max(3*(h.High-h.Share), 3*(h.Share-h.Low), 0.10)
+			margin = max(3*(h.High-h.Share), 3*(h.Share-h.Low), 0.15)
 		}
 		if math.Abs(h.Share-want) > margin {
 			t.Errorf("%s is off by %.1f points, its interval is %.1f–%.1f %%", site, 100*math.Abs(h.Share-want), 100*h.Low, 100*h.High)

@@ -117,13 +117,16 @@ func (h *heldSum) holders(woken bool) []Holder {
 }
 
 // holder estimates one site's share. The bursts are the sample: of each, what it
-// charged to the site and to all. The interval is Student's t over them around the
-// ratio of the sums (the ratio estimator of Cochran, Sampling Techniques, 1977,
-// §6.4). It is at least as wide as Wilson's score interval (JASA 22, 1927) of a
-// proportion of releases, their number reduced to Kish's effective sample size
-// (Σw)² ÷ Σw² (Survey Sampling, 1965) since long holds weigh more: a site that is
-// the only one in every burst is not certain to be the only one. Fewer than three
-// bursts tell nothing of how they vary.
+// charged to the site and to all. The variance is that of the ratio of the sums (the
+// ratio estimator of Cochran, Sampling Techniques, 1977, §6.4); the interval is
+// Student's t on the logit scale, as usual for proportions of clusters (Korn and
+// Graubard, Survey Methodology 24, 1998): a few bursts that miss the longest holds
+// are skewed towards less. A site that is the only one in every burst is not certain
+// to be the only one: it has Wilson's score interval (JASA 22, 1927) of a proportion
+// of releases, their number reduced to Kish's effective sample size (Σw)² ÷ Σw²
+// (Survey Sampling, 1965) since long holds weigh more. Fewer than three bursts tell
+// nothing of how they vary. Time of the lock that no burst saw released may be this
+// site's, or none of it.
 func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 	p := share(delay, total)
 	out := Holder{Site: site, Share: p, Low: p, High: p}
@@ -140,11 +143,15 @@ func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 			sq += d * d
 		}
 		half := studentT975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
-		low, high := wilson(ratio, float64(seen)*float64(seen)/h.sq)
-		out.Low, out.High = max(min(ratio-half, low), 0), min(max(ratio+half, high), 1)
+		if ratio > 0 && ratio < 1 {
+			logit, half := math.Log(ratio/(1-ratio)), half/(ratio*(1-ratio))
+			out.Low, out.High = expit(logit-half), expit(logit+half)
+		} else {
+			out.Low, out.High = wilson(ratio, float64(seen)*float64(seen)/h.sq)
+		}
 	}
 	scale := share(seen, total)
-	out.Low, out.High = min(out.Low*scale, p), max(out.High*scale, p)
+	out.Low, out.High = min(out.Low*scale, p), min(max(out.High*scale, p)+1-scale, 1)
 	return out
 }
 
@@ -161,6 +168,9 @@ func studentT975(df int) float64 {
 	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
 		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
 }
+
+// expit is the inverse of the logit.
+func expit(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // wilson is the 95 % score interval of a proportion p out of n.
 func wilson(p, n float64) (low, high float64) {

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -38,7 +39,8 @@ func held(b *builder, frame string, burst int, count, delay int64) {
 
 // TestHolderInterval: the textbook's ratio estimator, by hand. Three bursts charge
 // 60 of 100, 40 of 100 and 80 of 200 to one site: the ratio is 0.45, the residuals
-// are 15, −5 and −10, so s² = 350 ÷ 2 and the half-width is t₂ × √(3 × 175) ÷ 400.
+// are 15, −5 and −10, so s² = 350 ÷ 2 and the half-width is t₂ × √(3 × 175) ÷ 400;
+// on the logit scale that is divided by 0.45 × 0.55.
 func TestHolderInterval(t *testing.T) {
 	l := heldLock(t, 400, true, func(b *builder) {
 		for i, x := range [][2]int64{{60, 100}, {40, 100}, {80, 200}} {
@@ -46,11 +48,13 @@ func TestHolderInterval(t *testing.T) {
 			held(b, "main.fast@6", i+1, 1e6, x[1]-x[0])
 		}
 	})
-	const half = 4.3027 * 22.912878 / 400
+	const half = 4.3027 * 22.912878 / 400 / (0.45 * 0.55)
 	for _, h := range l.Holders {
 		want := map[string]float64{"main.slow x.go:5": 0.45, "main.fast x.go:6": 0.55}[h.Site]
-		if !near(h.Share, want, 1e-9) || !near(h.Low, want-half, 1e-4) || !near(h.High, want+half, 1e-4) {
-			t.Errorf("%+v, want %g ± %g", h, want, half)
+		odds := want / (1 - want)
+		low, high := odds/(odds+math.Exp(half)), odds/(odds+math.Exp(-half))
+		if !near(h.Share, want, 1e-9) || !near(h.Low, low, 1e-4) || !near(h.High, high, 1e-4) {
+			t.Errorf("%+v, want %g (%g to %g)", h, want, low, high)
 		}
 	}
 	if len(l.Holders) != 2 {
@@ -90,6 +94,7 @@ func TestHolderCoverage(t *testing.T) {
 			covered++
 		}
 	}
+	t.Logf("covered in %d of %d runs", covered, runs)
 	if covered < runs*9/10 {
 		t.Errorf("the interval covers the truth in %d of %d runs, want nine of ten", covered, runs)
 	}

@@ -30,8 +30,11 @@ const (
 	burstPeriod = time.Second
 	burstLength = 25 * time.Millisecond
 	// The probes stay until locks that are held when a burst ends are released,
-	// since long holds would count too little otherwise; but no longer than this.
+	// since long holds would count too little otherwise. They may take another
+	// fortieth of the time so far, or what bursts left of it, but not more than
+	// maxGrace at once.
 	burstGrace = burstLength
+	maxGrace   = 10 * burstGrace
 	// Bursts beyond these are taken together in twos, fours and so on.
 	maxBurstGroups = 64
 )
@@ -41,6 +44,7 @@ type bursts struct {
 	err    error
 	n      int   // how many
 	length int64 // their time so far: the burst clock, ns
+	grace  int64 // time that probes stayed after them, ns
 
 	groups    []heldSums // of groupSize bursts each
 	groupSize int
@@ -121,12 +125,20 @@ func (c *Collector) burst(ctx context.Context, b *bursts) error {
 		return err
 	}
 	b.length += stop - start
-	for deadline := stop + burstGrace.Nanoseconds(); now() < deadline && c.owed(b.length); {
+	deadline := stop + b.graceAt(stop-c.window.start)
+	for now() < deadline && c.owed(b.length) {
 		if !awaitClock(ctx, now()+time.Millisecond.Nanoseconds()) {
 			break
 		}
 	}
+	b.grace += now() - stop
 	return c.readHeld(b)
+}
+
+// graceAt is how long probes may stay after a burst that ends at a time of the window.
+func (b *bursts) graceAt(elapsed int64) int64 {
+	share := elapsed * burstGrace.Nanoseconds() / burstPeriod.Nanoseconds()
+	return min(max(share-b.grace, burstGrace.Nanoseconds()), maxGrace.Nanoseconds())
 }
 
 // setBurst tells the programs of a burst. They read either of two, so that none sees

@@ -63,8 +63,14 @@ func (h *harvest) addHeld() {
 // describeHolders says in the manifest how holders were captured.
 func (c *Collector) describeHolders(rec *recording.Capture) {
 	b, settings := c.snapshot.bursts, rec.Collector.Settings
+	off := b == nil || c.options.Holders == HoldersOff || c.options.Holders == ""
+	if off || c.releases.missing != nil {
+		for _, name := range []string{counterReleases, counterHandoffs, counterContended, counterParked} {
+			delete(rec.Collector.Counters, name) // not captured, which is not 0
+		}
+	}
 	switch {
-	case b == nil || c.options.Holders == HoldersOff || c.options.Holders == "":
+	case off:
 		return
 	case c.releases.missing != nil:
 		rec.Warnings = append(rec.Warnings, "who held a lock is not captured: "+c.releases.missing.Error())

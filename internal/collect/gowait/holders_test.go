@@ -62,11 +62,11 @@ func TestHolders(t *testing.T) {
 		starves bool
 		marks   map[string]string // function → line of its release
 	}{
-		"barging":    {command: "barge 50 1500 200us", marks: mutexMarks},
+		"barging":    {command: "barge 50 1500 0s", marks: mutexMarks},
 		"hand-off":   {command: "starve 50 1500 50us", marks: mutexMarks, starves: true},
-		"rwmutex":    {command: "rwbarge 8 1500 300us", marks: rwMarks},
-		"stripped":   {command: "barge 50 1500 200us", marks: mutexMarks, flags: []string{"-ldflags=-s -w"}},
-		"perf event": {command: "rwbarge 8 1500 300us", marks: rwMarks, options: Options{perfEvents: true}},
+		"rwmutex":    {command: "rwbarge 8 2000 1500us", marks: rwMarks},
+		"stripped":   {command: "barge 50 1500 0s", marks: mutexMarks, flags: []string{"-ldflags=-s -w"}},
+		"perf event": {command: "rwbarge 8 2000 1500us", marks: rwMarks, options: Options{perfEvents: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startTarget(t, test.flags...)
@@ -139,8 +139,53 @@ func TestHoldersInBursts(t *testing.T) {
 	}
 }
 
-// TestLongHold: one hold covers the window's first burst and its grace; another begins
-// with waiters from before the window.
+// TestOutlastedBurst: nobody releases in a burst; who does in the next is charged with
+// the time of that one alone.
+func TestOutlastedBurst(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{})
+	r.do(t, "park 5 1 1ms")
+	if _, err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	links, err := c.attachReleases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length = 40 * time.Millisecond
+	b := c.window.bursts
+	burst := func(in func()) {
+		start := now() + settle.Nanoseconds()
+		stop := start + length.Nanoseconds()
+		if err := c.setBurst(start, stop, b.length); err != nil {
+			t.Fatal(err)
+		}
+		sleepUntil(start)
+		in()
+		sleepUntil(stop)
+		b.n, b.length = b.n+1, b.length+length.Nanoseconds()
+	}
+	burst(func() {})
+	burst(func() { r.do(t, "release") })
+	if err := closeAll(links); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var waited, charged uint64
+	for _, l := range c.snapshot.locks {
+		waited += sampledAt(l, b.length)
+	}
+	for _, v := range b.seen {
+		charged += v.Delay
+	}
+	if first := 5 * uint64(length); waited < first || waited-charged < first || waited-charged > first+first/5 || charged == 0 {
+		t.Errorf("of %d ns of wait in two bursts, of which %d in the first, %d are charged", waited, first, charged)
+	}
+}
+
+// TestLongHold: the hold begins, and has waiters, before the window.
 func TestLongHold(t *testing.T) {
 	r := startTarget(t)
 	c := r.attach(t, Options{Holders: HoldersExact})
@@ -193,8 +238,35 @@ func TestInlinedRelease(t *testing.T) {
 	if shares, total := heldShares(rec); total != 0 {
 		t.Errorf("held: %v", shares)
 	}
+	if n, ok := rec.Collector.Counters[counterReleases]; ok {
+		t.Errorf("%d releases where none are probed", n)
+	}
 	if !slices.ContainsFunc(rec.Warnings, func(w string) bool { return strings.Contains(w, "inlined into main.hot") }) {
 		t.Errorf("warnings: %v", rec.Warnings)
+	}
+}
+
+// TestGrace: a grace may use what earlier ones left, and all together take a fortieth of the time.
+func TestGrace(t *testing.T) {
+	b := &bursts{}
+	var all int64
+	for i := int64(1); i <= 100; i++ {
+		elapsed := i * burstPeriod.Nanoseconds()
+		got := b.graceAt(elapsed)
+		if got < burstGrace.Nanoseconds() || got > maxGrace.Nanoseconds() {
+			t.Fatalf("a grace of %d ns", got)
+		}
+		if i%10 != 0 { // mostly, nothing is owed
+			got = 0
+		}
+		b.grace += got
+		all += got
+		if most := elapsed/40 + burstGrace.Nanoseconds(); all > most {
+			t.Fatalf("all graces take %d of %d ns, want up to %d", all, elapsed, most)
+		}
+	}
+	if all < 99*burstGrace.Nanoseconds()*9/10 {
+		t.Errorf("all graces take %d ns: what is left is not used", all)
 	}
 }
 

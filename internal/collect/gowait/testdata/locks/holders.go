@@ -23,6 +23,7 @@ const (
 
 type event struct {
 	at   int64
+	who  uint16 // filled in when all logs are one
 	kind uint8
 	site uint8 // index of sites
 }
@@ -51,7 +52,7 @@ func (l *eventLog) enter(site uint8) {
 }
 
 func (l *eventLog) add(kind, site uint8) {
-	*l = append(*l, event{nanos(), kind, site})
+	*l = append(*l, event{at: nanos(), kind: kind, site: site})
 }
 
 // crowd runs goroutines until a time is over and returns their events in order.
@@ -65,8 +66,11 @@ func crowd(length time.Duration, members ...func(end int64, log *eventLog)) []ev
 	}
 	wg.Wait()
 	var events []event
-	for _, l := range logs {
-		events = append(events, l...)
+	for who, l := range logs {
+		for _, e := range l {
+			e.who = uint16(who)
+			events = append(events, e)
+		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return events
@@ -144,14 +148,14 @@ func rwbarge(k int, length, think time.Duration) ledger {
 }
 
 // Readers and writers sleep under the lock, so that on any number of cores they
-// are in at the same time.
+// are in at the same time; long against the time until one that is woken runs.
 
 //go:noinline
 func readShort(rw *sync.RWMutex, log *eventLog) {
 	log.enter(siteReadShort)
 	rw.RLock()
 	log.add(eventAcquire, siteReadShort)
-	time.Sleep(200 * time.Microsecond)
+	time.Sleep(time.Millisecond)
 	log.add(eventRelease, siteReadShort)
 	rw.RUnlock() // @readshort
 }
@@ -161,7 +165,7 @@ func readLong(rw *sync.RWMutex, log *eventLog) {
 	log.enter(siteReadLong)
 	rw.RLock()
 	log.add(eventAcquire, siteReadLong)
-	time.Sleep(4 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond)
 	log.add(eventRelease, siteReadLong)
 	rw.RUnlock() // @readlong
 }
@@ -171,40 +175,49 @@ func writeLong(rw *sync.RWMutex, log *eventLog) {
 	log.enter(siteWriteLong)
 	rw.Lock()
 	log.add(eventAcquire, siteWriteLong)
-	time.Sleep(time.Millisecond)
+	time.Sleep(5 * time.Millisecond)
 	log.add(eventRelease, siteWriteLong)
 	rw.Unlock() // @writelong
 }
 
 // charged gives each site its holds' charges: at a release, all that those who ask
-// for the lock have waited since the release before. Readers share it: one that
-// leaves before a writer that waits takes, of each interval, the share of one of
-// those that were in. Who asks for the lock and who is in its queue differ by the
-// time spent spinning and until a goroutine that was woken runs.
+// for the lock have waited since the release before. Who asks for the lock and who is
+// in its queue differ by the time spent spinning and until a goroutine that was woken
+// runs.
+//
+// Readers share it: one that leaves before a writer that waits takes, of each
+// interval, the share of one of those that were in. A writer that leaves lets all
+// readers in that wait, and the last reader the writer that asked first, though they
+// do not run yet.
 func charged(events []event) ledger {
 	led := ledger{Held: map[string]int64{}}
-	var waiting, writers, readers int64 // who ask, of them for writing; who read
+	asking := map[uint16]bool{}  // who waits; true for reading
+	reading := map[uint16]bool{} // who is in for reading
+	var writers []uint16         // who asks for writing, until it runs
 	var uncharged, perReader float64
 	last := events[0].at
 	held := map[string]float64{}
 	for _, e := range events {
-		waited := float64(waiting * (e.at - last))
+		waited := float64(int64(len(asking)) * (e.at - last))
 		uncharged += waited
 		led.DelayNS += int64(waited)
 		last = e.at
 		site := sites[e.site]
 		switch e.kind {
 		case eventEnter:
-			waiting++
+			asking[e.who] = site.reads
 			if !site.reads {
-				writers++
+				writers = append(writers, e.who)
 			}
 		case eventAcquire:
-			waiting--
+			delete(asking, e.who)
 			if site.reads {
-				readers++
-			} else {
-				writers--
+				reading[e.who] = true
+			} else if i := slices.Index(writers, e.who); i >= 0 {
+				if i > 0 { // another went first
+					asking[writers[0]] = false
+				}
+				writers = slices.Delete(writers, i, i+1)
 			}
 		case eventRelease:
 			led.Waits++ // releases
@@ -212,14 +225,24 @@ func charged(events []event) ledger {
 			case !site.reads:
 				held[site.name] += uncharged
 				uncharged, perReader = 0, 0
-			case writers > 0:
-				perReader += uncharged / float64(readers)
+				for who, reads := range asking {
+					if reads {
+						delete(asking, who)
+						reading[who] = true
+					}
+				}
+			case len(writers) > 0:
+				perReader += uncharged / float64(len(reading))
 				held[site.name] += perReader
 				uncharged = 0
+				delete(reading, e.who)
+			default:
+				delete(reading, e.who)
 			}
-			if site.reads {
-				if readers--; readers == 0 {
-					perReader = 0
+			if len(reading) == 0 {
+				perReader = 0
+				if site.reads && len(writers) > 0 {
+					delete(asking, writers[0])
 				}
 			}
 		}
