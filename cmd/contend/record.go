@@ -19,6 +19,7 @@ import (
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/collect"
+	"contend/internal/collect/gowait"
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
@@ -38,6 +39,7 @@ type recordOptions struct {
 	collect  []string
 	named    bool // --collect was given
 	waits    string
+	overhead percent
 	pprof    string
 	labels   map[string]string
 	ready    string
@@ -46,7 +48,7 @@ type recordOptions struct {
 }
 
 func newRecord() *cobra.Command {
-	o := recordOptions{settings: ledger.Defaults()}
+	o := recordOptions{settings: ledger.Defaults(), overhead: 0.02}
 	c := &cobra.Command{
 		Use:   "record [--pid PID | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
 		Short: "Record where a running Go program waits",
@@ -73,7 +75,8 @@ func newRecord() *cobra.Command {
 	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
 	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
-	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
+	f.StringVar(&o.waits, "waits", gowait.ModeAuto, "which waits to probe: all; locks; or auto, all while that costs at most --max-overhead")
+	f.Var(&o.overhead, "max-overhead", "what --waits auto may cost, of the target's CPU time or of one core")
 	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
@@ -97,8 +100,8 @@ func (o *recordOptions) check() error {
 		return usagef("--pid %d: a process id is positive", o.pid)
 	case o.duration <= 0:
 		return usagef("--duration %s: must be positive", o.duration)
-	case o.waits != "auto" && o.waits != "locks":
-		return usagef("--waits %s: auto or locks", o.waits)
+	case !slices.Contains([]string{gowait.ModeAuto, gowait.ModeLocks, gowait.ModeAll}, o.waits):
+		return usagef("--waits %s: auto, locks or all", o.waits)
 	}
 	for _, name := range o.collect {
 		if !slices.Contains(collect.Known, name) {
@@ -161,6 +164,7 @@ func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (
 // recordProcess records a running process, a command's, or an endpoint alone.
 func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, stderr io.Writer) (err error) {
 	opt := o.options()
+	opt.Length = o.duration
 	switch {
 	case len(o.command) > 0:
 		cmd, err := startCommand(o.command, stderr)
@@ -206,7 +210,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
+		Collect: o.collect, Named: o.named, Waits: o.waits, MaxOverhead: float64(o.overhead), Pprof: o.pprof,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

@@ -24,6 +24,7 @@ type row struct {
 
 	class, wait, lockLabel, waker, state, charge string
 	open                                         bool // cut by an edge of the window
+	unfinished                                   bool // by its end
 
 	verdict *verdict   // what the wait is
 	lock    *lockClass // the lock it is charged to, nil for none
@@ -337,6 +338,7 @@ func readLabels(r *row, s *profile.Sample) {
 		r.lockLabel, r.waker = get(recording.LabelLock), get(recording.LabelWaker)
 		r.state, r.charge = get(recording.LabelState), get(recording.LabelCharge)
 		r.open = get(recording.LabelOpen) != ""
+		r.unfinished = get(recording.LabelOpen) == "end"
 	}
 	if len(s.NumLabel) > 0 {
 		r.bucket = num(recording.LabelDuration, -1)

@@ -31,11 +31,15 @@ type Options struct {
 	Collect []string         // names of collectors, see recording.Waits and its neighbours
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
-	Named   bool
-	Waits   string // "auto", "locks" or "all"
-	Pprof   string // base URL of the target's net/http/pprof
-	Labels  map[string]string
-	Version string // of this contend
+	Named bool
+	Waits string // gowait.ModeAuto, ModeLocks or ModeAll
+	// MaxOverhead is the share of the target's time, or of a core, that capturing
+	// every wait may cost in the mode auto; 0 is the default.
+	MaxOverhead float64
+	Length      time.Duration // how long the window will be, where that is known
+	Pprof       string        // base URL of the target's net/http/pprof
+	Labels      map[string]string
+	Version     string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
@@ -124,7 +128,9 @@ func (s *Session) attach(name string) (collector, error) {
 		s.binary = b
 	}
 	if name == recording.Waits {
-		return gowait.Open(s.process, s.binary, gowait.Options{})
+		return gowait.Open(s.process, s.binary, gowait.Options{
+			Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+		})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
 }
@@ -211,7 +217,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 			return err
 		}
 		for name, p := range got.Profiles {
-			p.DurationNanos = m.DurationNS
+			if name != recording.Parks { // of parts of the window
+				p.DurationNanos = m.DurationNS
+			}
 			p.TimeNanos = m.Started.UnixNano()
 			if err := w.Profile(name, p); err != nil {
 				return err
