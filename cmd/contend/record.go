@@ -76,7 +76,7 @@ func newRecord() *cobra.Command {
 	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", gowait.ModeAuto, "which waits to probe: all; locks; or auto, all while that costs at most --max-overhead")
-	f.Var(&o.overhead, "max-overhead", "what --waits auto may cost, of the target's CPU time or of one core")
+	f.Var(&o.overhead, "max-overhead", "what capturing waits may cost in the mode auto, of the target's CPU time or of one core")
 	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")

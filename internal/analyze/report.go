@@ -92,8 +92,8 @@ type Lock struct {
 	// UnfinishedWaits are the open waits that went on at the end of the window;
 	// UnfinishedMaxNS is a lower bound of the longest, time before the window
 	// included where the target's runtime tells.
-	UnfinishedWaits int64    `json:"unfinished_waits"`
-	UnfinishedMaxNS int64    `json:"unfinished_max_ns"`
+	UnfinishedWaits int64    `json:"unfinished_waits,omitempty"`
+	UnfinishedMaxNS int64    `json:"unfinished_max_ns,omitempty"`
 	Waiters         []Site   `json:"waiters"`
 	Wakers          []Site   `json:"wakers"`
 	Holders         []Holder `json:"holders,omitempty"`

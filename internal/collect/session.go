@@ -225,16 +225,25 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 				return err
 			}
 		}
+		if cost := got.Overhead; cost.ProbeHits > 0 {
+			cost.Share = overheadShare(&cost, m)
+			got.Collector.Overhead = &cost
+		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
 	}
-	// An idle target's own CPU time would make any cost look like a catastrophe;
-	// one core is the least that it is held against.
-	m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS))
+	m.Overhead.Share = overheadShare(m.Overhead, m)
 	return nil
+}
+
+// overheadShare is a cost's share of the target's CPU time. An idle target's would
+// make any cost look like a catastrophe; one core is the least that it is held
+// against.
+func overheadShare(o *recording.Overhead, m *recording.Manifest) float64 {
+	return float64(o.BPFRunNS+o.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS, 1))
 }
 
 // Close detaches everything.

@@ -120,6 +120,7 @@ type Collector struct {
 	StartMonoNS int64             `json:"start_mono_ns"`
 	EndMonoNS   int64             `json:"end_mono_ns"`
 	Counters    map[string]int64  `json:"counters,omitempty"`
+	Overhead    *Overhead         `json:"overhead,omitempty"` // its part of the recorder's
 	// Lost names the counters whose values mean that data is missing.
 	Lost []string `json:"lost,omitempty"`
 	// Parts are the parts of the window in which every wait was captured, not

@@ -113,20 +113,26 @@ func sleep() (func(time.Duration), func()) { return waitSleep, nil }
 func waitSleep(d time.Duration) { time.Sleep(d) }
 
 func network() (func(time.Duration), func()) {
+	near, far := connection()
+	return func(time.Duration) { waitNetwork(near); near.Close() }, func() { far.Write([]byte{1}); far.Close() }
+}
+
+// connection is both ends of a connection over loopback.
+func connection() (near, far net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
 	defer l.Close()
-	near, err := net.Dial("tcp", l.Addr().String())
+	near, err = net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		panic(err)
 	}
-	far, err := l.Accept()
+	far, err = l.Accept()
 	if err != nil {
 		panic(err)
 	}
-	return func(time.Duration) { waitNetwork(near); near.Close() }, func() { far.Write([]byte{1}); far.Close() }
+	return near, far
 }
 
 //go:noinline

@@ -46,6 +46,8 @@ func main() {
 			answer = collect(rounds)
 		case "pull":
 			answer = pull(rounds, hold)
+		case "rally":
+			answer = rally(rounds)
 		case "stick":
 			s.begin(rounds)
 		case "unstick":

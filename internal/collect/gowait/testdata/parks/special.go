@@ -88,6 +88,32 @@ func values(rounds int, free chan int) iter.Seq[int] {
 	}
 }
 
+// rally passes a value between two goroutines, and for each tenth time a byte
+// through a socket: every pass parks one of them.
+func rally(rounds int) ledger {
+	there, back := make(chan int), make(chan int)
+	near, far := connection()
+	defer near.Close()
+	go func() {
+		defer far.Close()
+		for v := range there {
+			if v%10 == 0 {
+				far.Write([]byte{1})
+			}
+			back <- v
+		}
+	}()
+	for v := range rounds {
+		there <- v
+		if v%10 == 0 {
+			waitNetwork(near)
+		}
+		<-back
+	}
+	close(there)
+	return ledger{Waits: int64(rounds)}
+}
+
 // stuck holds goroutines in waits from one command to the next.
 type stuck struct {
 	mu   sync.Mutex
