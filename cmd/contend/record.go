@@ -164,7 +164,6 @@ func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (
 // recordProcess records a running process, a command's, or an endpoint alone.
 func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, stderr io.Writer) (err error) {
 	opt := o.options()
-	opt.Length = o.duration
 	switch {
 	case len(o.command) > 0:
 		cmd, err := startCommand(o.command, stderr)
@@ -210,8 +209,8 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Waits: o.waits, MaxOverhead: float64(o.overhead), Pprof: o.pprof,
-		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, MaxOverhead: float64(o.overhead),
+		Pprof: o.pprof, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }
 

@@ -36,7 +36,7 @@ type Options struct {
 	// MaxOverhead is the share of the target's time, or of a core, that capturing
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
-	Length      time.Duration // how long the window will be, where that is known
+	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Pprof       string        // base URL of the target's net/http/pprof
 	Labels      map[string]string
 	Version     string // of this contend
@@ -99,8 +99,8 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			refused = err
 		}
 	}
-	if names := s.endpointNames(); len(names) > 0 {
-		c, err := endpoint.Open(ctx, opt.Pprof, names, endpoint.Options{})
+	for _, name := range s.endpointNames() {
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
 		if err != nil {
 			return nil, err
 		}
