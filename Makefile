@@ -16,9 +16,10 @@ help: ## list the targets
 build: ## build bin/contend
 	go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
 
+# One package at a time: live tests measure, and would disturb each other.
 test: build ## run the whole test suite, BPF and browser included
 	@$(call apt,chromium,chromium)
-	CONTEND_REQUIRE_BPF=1 CONTEND_REQUIRE_BROWSER=1 go test -shuffle=on -timeout 15m ./...
+	CONTEND_REQUIRE_BPF=1 CONTEND_REQUIRE_BROWSER=1 go test -p 1 -shuffle=on -timeout 15m ./...
 	$(MAKE) test-race
 
 test-race: ## run the concurrent packages' tests under the race detector

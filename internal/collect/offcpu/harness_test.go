@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"contend/internal/collect/livetest"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -22,10 +23,11 @@ import (
 // only there.
 func requireKernel(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	livetest.Require(t)
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		if os.Getenv("CONTEND_REQUIRE_BPF") != "" {
+			t.Fatal("CONTEND_REQUIRE_BPF is set, and the kernel has no BTF")
+		}
 		t.Skip("needs a kernel with BTF")
 	}
 }
