@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestRecordNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "nats")
-	r := contend(t, nil, "record", "--pid", pid(server), "-d", "4s", "--pprof", endpoint, "--collect", "waits,block", "-o", out)
+	r := contend(t, nil, "record", "--pid", pid(server), "-d", "4s", "--pprof", endpoint, "--collect", "waits,block", "--waits", "all", "-o", out)
 	if err := driver.Wait(); err != nil {
 		t.Errorf("the load met errors: %v", err)
 	}
@@ -65,7 +66,7 @@ func TestRecordNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tops := map[string]string{}
+	tops, conds := map[string]string{}, map[string]int64{}
 	for _, name := range []string{recording.Waits, recording.Block} {
 		p, err := rec.Profile(name)
 		if err != nil {
@@ -74,6 +75,10 @@ func TestRecordNATS(t *testing.T) {
 		site, ns, total := topMutexSite(p)
 		t.Logf("%-6s %s %.1f ms of %.1f ms", name, site, float64(ns)/1e6, float64(total)/1e6)
 		tops[name] = site
+		conds[name] = condDelay(p)
+	}
+	if w, b := conds[recording.Waits], conds[recording.Block]; w == 0 || float64(w) < 0.9*float64(b) || float64(w) > 1.1*float64(b) {
+		t.Errorf("waits for a Cond: %d ns by contend, %d ns by the block profile", w, b)
 	}
 	if tops[recording.Waits] == "" || tops[recording.Waits] != tops[recording.Block] {
 		t.Errorf("top site by contend %q, by the block profile %q", tops[recording.Waits], tops[recording.Block])
@@ -102,6 +107,22 @@ func topMutexSite(p *profile.Profile) (site string, ns, total int64) {
 		}
 	}
 	return site, ns, total
+}
+
+// condDelay sums the waits for a Cond that ended, as the block profile has them.
+func condDelay(p *profile.Profile) (ns int64) {
+	delay := slices.IndexFunc(p.SampleType, func(st *profile.ValueType) bool { return st.Type == "delay" })
+	for _, s := range p.Sample {
+		if len(s.Label[recording.LabelOpen]) > 0 && s.Label[recording.LabelOpen][0] == "end" || mutexSite(s) != "" {
+			continue
+		}
+		if slices.ContainsFunc(s.Location, func(l *profile.Location) bool {
+			return slices.ContainsFunc(l.Line, func(line profile.Line) bool { return line.Function.Name == "sync.(*Cond).Wait" })
+		}) {
+			ns += s.Value[delay]
+		}
+	}
+	return ns
 }
 
 func mutexSite(s *profile.Sample) string {

@@ -228,6 +228,10 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		if cost := got.Overhead; cost.ProbeHits > 0 {
 			cost.Share = overheadShare(&cost, m)
 			got.Collector.Overhead = &cost
+			if bound := s.opt.MaxOverhead; got.Collector.Name == recording.Waits && s.opt.Waits == gowait.ModeAuto && bound > 0 && cost.Share > 1.5*bound {
+				m.Warnings = append(m.Warnings, fmt.Sprintf("capturing waits cost %.1f %%, --max-overhead is %.1f %%: locks alone are too dear for the bound",
+					100*cost.Share, 100*bound))
+			}
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
