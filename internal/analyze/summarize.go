@@ -38,6 +38,7 @@ func (c *corpus) report(index int) *Report {
 	r.Parts = sd.parts()
 	r.Goroutines = c.goroutines(sd, r.Totals)
 	r.Goroutines.addParts(r.Parts)
+	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
 	app := r.Totals.BlockedAppNS
 	r.Boundaries = boundaryTable(sd, app)
@@ -51,6 +52,7 @@ func (c *corpus) report(index int) *Report {
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
 	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts)
+	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	r.Flames = c.flames([]*sideData{sd}, false)
 	r.Warnings = c.sideWarnings(sd, r)

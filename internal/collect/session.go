@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,13 +32,14 @@ type Options struct {
 	Collect []string         // names of collectors, see recording.Waits and its neighbours
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
-	Named bool
-	Waits string // gowait.ModeAuto, ModeLocks or ModeAll
+	Named   bool
+	Waits   string // gowait.ModeAuto, ModeLocks or ModeAll
+	Holders string // one of HolderModes; "" is off
 	// MaxOverhead is the share of the target's time, or of a core, that capturing
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
-	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Pprof       string        // base URL of the target's net/http/pprof
+	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Labels      map[string]string
 	Version     string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
@@ -47,6 +49,10 @@ type Options struct {
 
 // Known lists every collector's name, in the order in which they are opened.
 var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
+
+// HolderModes lists the ways to see who held a lock: in bursts, at every release,
+// or not.
+var HolderModes = []string{gowait.HoldersBursts, gowait.HoldersExact, gowait.HoldersOff}
 
 // A collector observes the target between Start and Stop.
 type collector interface {
@@ -101,6 +107,10 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	}
 	for _, name := range s.endpointNames() {
 		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
+			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +139,7 @@ func (s *Session) attach(name string) (collector, error) {
 	}
 	if name == recording.Waits {
 		return gowait.Open(s.process, s.binary, gowait.Options{
-			Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+			Holders: s.opt.Holders, Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
 		})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
@@ -209,8 +219,11 @@ func shortened(reason string, lasted time.Duration) string {
 	return fmt.Sprintf("%s: the recording covers %s", what, lasted.Round(time.Millisecond))
 }
 
-// harvest writes every collector's profiles and completes the manifest.
+// harvest writes every collector's profiles and completes the manifest. A
+// window in which nothing could be seen is an error: an empty recording would
+// read as the absence of contention.
 func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
+	written := 0
 	for _, c := range s.collectors {
 		got, err := c.Capture()
 		if err != nil {
@@ -224,6 +237,7 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 			if err := w.Profile(name, p); err != nil {
 				return err
 			}
+			written++
 		}
 		if cost := got.Overhead; cost.ProbeHits > 0 {
 			cost.Share = overheadShare(&cost, m)
@@ -238,6 +252,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
+	}
+	if written == 0 {
+		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	m.Overhead.Share = overheadShare(m.Overhead, m)
 	return nil

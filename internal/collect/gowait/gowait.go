@@ -17,6 +17,8 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -37,6 +39,10 @@ type Options struct {
 	Waits      uint32 // sums: waiter stack × waker stack × lock × power of two, 32,768
 	Stacks     uint32 // distinct stacks, 8,192
 	Pairs      uint32 // stack × lock address pairs told apart, 4,096
+	Held       uint32 // sums of holders: releasing stack × lock, 8,192
+
+	// Holders is HoldersOff, which "" means, too, HoldersBursts or HoldersExact.
+	Holders string
 
 	Mode        string        // ModeLocks, ModeAll or ModeAuto; "" is ModeLocks
 	MaxOverhead float64       // what ModeAuto may cost, a share as recording.Overhead has it; 0 is 0.02
@@ -65,6 +71,12 @@ type Collector struct {
 
 	noRun error // why time on the run queue is not captured, or nil
 
+	releases   releases
+	burstSlots [2]bpf.GowaitBurst
+	burstSlot  uint32                // the current one
+	closing    sync.WaitGroup        // links of former bursts
+	closeErr   atomic.Pointer[error] // the last error of those
+
 	window   window
 	snapshot *snapshot // after Stop
 }
@@ -78,6 +90,7 @@ type window struct {
 	standing    map[standing]bool // waits that were there just after the start
 	parts       []*part           // of the parks, that ended
 	watch       *watch            // of the cost, in ModeAuto; or nil
+	bursts      *bursts
 }
 
 // settle is how far in the future an edge of the window is set, so that every
@@ -104,7 +117,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if o.noRun != nil {
 		probes.run, probes.noRun = 0, o.noRun
 	}
-	c := &Collector{process: p, binary: b, options: o}
+	c := &Collector{process: p, binary: b, options: o, releases: probes.releases}
 	if c.options.Mode != ModeLocks && c.options.Mode != "" && o.Stacks == 0 {
 		c.options.Stacks = 2 * defaultStacks
 	}
@@ -122,6 +135,13 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		return nil, errors.Join(err, c.Close())
 	}
 	c.noRun = probes.noRun
+	if o.Holders == HoldersExact && c.releases.missing == nil {
+		links, err := c.attachReleases()
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.links = append(c.links, links...)
+	}
 	if err := c.openParks(layout); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -155,6 +175,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 		bpf.GowaitMapWaits:      c.options.Waits,
 		bpf.GowaitMapStacks:     c.options.Stacks,
 		bpf.GowaitMapPairs:      c.options.Pairs,
+		bpf.GowaitMapHeld:       c.options.Held,
 	} {
 		if entries > 0 {
 			spec.Maps[name].MaxEntries = entries
@@ -224,6 +245,9 @@ func (c *Collector) Start() (int64, error) {
 		}
 	}
 	c.window = window{started: time.Now(), start: start, counts: counts, runNS: runNS}
+	if err := c.startHolders(start); err != nil {
+		return 0, err
+	}
 	if err := c.setWindow(uint64(start), math.MaxInt64); err != nil {
 		return 0, err
 	}
@@ -256,6 +280,7 @@ func (c *Collector) Stop() (int64, error) {
 	if err := c.setWindow(uint64(w.start), uint64(stop)); err != nil {
 		return 0, err
 	}
+	c.stopHolders(stop)
 	if c.parks != nil && c.parks.start != 0 {
 		last, err := c.parks.end(stop)
 		if err != nil {
@@ -278,6 +303,7 @@ func (c *Collector) Stop() (int64, error) {
 
 // Close detaches all probes and frees the maps. Further calls do nothing.
 func (c *Collector) Close() error {
+	c.stopHolders(now()) // closed without a Stop
 	errs := []error{c.window.watch.end()}
 	if c.parks != nil {
 		errs = append(errs, c.parks.Close())
@@ -285,6 +311,10 @@ func (c *Collector) Close() error {
 	}
 	errs = append(errs, closeAll(c.links))
 	c.links = nil
+	c.closing.Wait()
+	if err := c.closeErr.Swap(nil); err != nil {
+		errs = append(errs, *err)
+	}
 	if c.stats != nil {
 		errs = append(errs, c.stats.Close())
 		c.stats = nil

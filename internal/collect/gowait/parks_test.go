@@ -69,7 +69,7 @@ func TestEveryPark(t *testing.T) {
 			for kind, want := range kindLabels {
 				checkKind(t, waits, kind, want.reason, want.class, led[kind])
 			}
-			checkConserved(t, rec)
+			checkParksConserved(t, rec)
 		})
 	}
 }
@@ -94,8 +94,8 @@ func checkKind(t *testing.T, waits *profile.Profile, kind, reason, class string,
 	}
 }
 
-// checkConserved: every park that began ended, was aborted, or is open at the end.
-func checkConserved(t *testing.T, rec *recording.Capture) {
+// checkParksConserved: every park that began ended, was aborted, or is open at the end.
+func checkParksConserved(t *testing.T, rec *recording.Capture) {
 	t.Helper()
 	c := rec.Collector.Counters
 	began := c["parks"] + c["parks_open_at_start"]
@@ -140,7 +140,7 @@ func TestCollectorParks(t *testing.T) {
 			t.Errorf("a wait of %d in a window of %d: %v", m[0], length, frames(s))
 		}
 	}
-	checkConserved(t, rec)
+	checkParksConserved(t, rec)
 }
 
 // TestPull: the goroutines of iter.Pull switch to each other, which is no wait; that
@@ -161,8 +161,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestStuck: waits that began long before the window and outlast it.
-func TestStuck(t *testing.T) {
+// TestParksStuck: waits that began long before the window and outlast it.
+func TestParksStuck(t *testing.T) {
 	r := startParks(t, "-ldflags=-s -w")
 	r.do(t, "stick 7 0s")
 	r.do(t, "collect 2 0s") // the collector notes who waits since when

@@ -25,6 +25,9 @@ type snapshot struct {
 	since    map[uint64]int64 // by g of those: a moment by which it waited already
 	parts    []*part          // of the window in which all waits were captured
 
+	bursts *bursts // what was charged to holders, may be nil
+	exact  bool    // the one burst is the window
+
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
 	settled bool     // no program was under way any more
@@ -59,6 +62,10 @@ func (c *Collector) read() (*snapshot, error) {
 		each(c.objects.Goroutines, func(k uint64, v bpf.GowaitGoroutine) { s.goroutines[k] = v }),
 		each(c.objects.Locks, func(k uint64, v bpf.GowaitLockState) { s.locks[k] = v }),
 	)
+	if s.bursts = c.window.bursts; s.bursts != nil {
+		s.exact = c.options.Holders == HoldersExact
+		err = errors.Join(err, c.readHeld(s.bursts))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +107,8 @@ func (c *Collector) clear() error {
 		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
 		clearMap[uint64, bpf.GowaitGoroutine](c.objects.Goroutines),
 		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
+		clearMap[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
+		clearMap[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
 		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
 	)
 }
@@ -145,7 +154,7 @@ func (c *Collector) readCounters() (counters, error) {
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
 	o := &c.objects
-	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun)
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease)
 }
 
 func programsTime(programs ...*ebpf.Program) (int64, error) {
