@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"contend/internal/analyze"
 	"contend/internal/collect/livetest"
 	"contend/internal/recording"
 )
@@ -82,6 +84,37 @@ func TestRecordNATS(t *testing.T) {
 	}
 	if tops[recording.Waits] == "" || tops[recording.Waits] != tops[recording.Block] {
 		t.Errorf("top site by contend %q, by the block profile %q", tops[recording.Waits], tops[recording.Block])
+	}
+}
+
+// A broker that is too dear to capture whole is captured in part, and the report
+// still says what else waits.
+func TestRecordNATSInPart(t *testing.T) {
+	livetest.Require(t)
+	server, load, _ := nats(t)
+	driver := load(5)
+	if err := driver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "nats")
+	r := contend(t, nil, "record", "--pid", pid(server), "-d", "2s", "--collect", "waits", "--max-overhead", "0.001%", "-o", out)
+	if err := driver.Wait(); err != nil {
+		t.Errorf("the load met errors: %v", err)
+	}
+	if r.code != exitOK {
+		t.Fatalf("exit code %d", r.code)
+	}
+	r = contend(t, nil, "report", out, "--format", "json")
+	var rep analyze.Report
+	if err := json.Unmarshal([]byte(r.stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	if rep.Mode != analyze.ModeLocks || rep.Totals.HandoffNS != nil || rep.Parts == nil || rep.Parts.WallNS >= rep.Totals.WallNS {
+		t.Errorf("mode %s, totals %+v, parts %+v", rep.Mode, rep.Totals, rep.Parts)
+	}
+	// Readers and writers of a dozen connections, at the least.
+	if g := rep.Goroutines; g.Idle == nil || *g.Idle < 12 {
+		t.Errorf("goroutines %s", r.stdout)
 	}
 }
 
