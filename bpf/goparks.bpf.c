@@ -32,25 +32,41 @@ static __always_inline struct park_sum *park_sum(struct counters *c, struct park
 	return bpf_map_lookup_elem(&lost_parks, &reason);
 }
 
-static __always_inline __u32 wait_reason(struct counters *c, __u64 g)
-{
-	__u8 reason = 0;
-
-	if (bpf_probe_read_user(&reason, sizeof(reason), (void *)(g + layout.waitreason)))
-		count(c, C_FAILED_READS);
-	return reason;
-}
-
 static __always_inline enum reason_kind kind_of(__u32 reason)
 {
 	return reason_kinds[reason & 0xff];
 }
 
-/* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
-static __always_inline __u64 parked_stack_id(struct counters *c, __u64 g)
+/* The first 256 bytes of a g, which hold all that is asked of it: one read is cheaper than five. */
+#define G_WORDS 32
+
+struct g_head {
+	__u64 words[G_WORDS];
+};
+
+static __always_inline int read_g(struct counters *c, struct g_head *h, __u64 g)
 {
-	return stack_id(c, read_word(g + layout.sched_pc, c), read_word(g + layout.sched_sp, c),
-			read_word(g + layout.sched_bp, c), read_word(g + layout.stack_hi, c));
+	if (bpf_probe_read_user(h, sizeof(*h), (void *)g) == 0)
+		return 0;
+	count(c, C_FAILED_READS);
+	return -1;
+}
+
+static __always_inline __u64 g_word(struct g_head *h, __u32 offset)
+{
+	return h->words[(offset >> 3) & (G_WORDS - 1)];
+}
+
+static __always_inline __u32 g_reason(struct g_head *h)
+{
+	return g_word(h, layout.waitreason) >> ((layout.waitreason & 7) * 8) & 0xff;
+}
+
+/* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
+static __always_inline __u64 parked_stack_id(struct counters *c, struct g_head *h)
+{
+	return stack_id(c, g_word(h, layout.sched_pc), g_word(h, layout.sched_sp),
+			g_word(h, layout.sched_bp), g_word(h, layout.stack_hi));
 }
 
 static __always_inline struct park *new_park(struct counters *c, __u64 g)
@@ -67,9 +83,13 @@ static __always_inline struct park *new_park(struct counters *c, __u64 g)
 
 static __always_inline void on_park(struct counters *c, __u64 now, __u64 g)
 {
-	__u32 reason = wait_reason(c, g);
+	struct g_head h;
 	struct park *p;
+	__u32 reason;
 
+	if (read_g(c, &h, g))
+		return;
+	reason = g_reason(&h);
 	if (kind_of(reason) == REASON_OTHER)
 		return;
 	count(c, C_PARKS);
@@ -86,7 +106,7 @@ static __always_inline void on_park(struct counters *c, __u64 now, __u64 g)
 	p->key.bucket = 0;
 	p->key.reason = reason;
 	p->key.edge = PARK_WHOLE;
-	p->key.waiter = parked_stack_id(c, g);
+	p->key.waiter = parked_stack_id(c, &h);
 }
 
 static __always_inline void end_wait(struct counters *c, struct park *p, __u64 delay, __u64 waker)
@@ -120,6 +140,7 @@ static __noinline int on_wake(struct counters *c, __u64 g, struct waker *w)
 {
 	struct park *p = bpf_map_lookup_elem(&parks, &g);
 	__u64 now = w->now, delay;
+	struct g_head h;
 	__u32 reason;
 
 	if (p && p->parked) {
@@ -127,7 +148,9 @@ static __noinline int on_wake(struct counters *c, __u64 g, struct waker *w)
 	} else if (p && p->ready) {
 		return 0; /* the list of those whom netpollready has seen */
 	} else {
-		reason = wait_reason(c, g);
+		if (read_g(c, &h, g))
+			return 0;
+		reason = g_reason(&h);
 		if (kind_of(reason) == REASON_OTHER)
 			return 0;
 		if (p) { /* it did not park since it last ran */
@@ -141,7 +164,7 @@ static __noinline int on_wake(struct counters *c, __u64 g, struct waker *w)
 		count(c, C_EDGE_WAKES);
 		p->key.reason = reason;
 		p->key.edge = PARK_START;
-		p->key.waiter = parked_stack_id(c, g);
+		p->key.waiter = parked_stack_id(c, &h);
 		delay = now - window_start;
 	}
 	count(c, C_WAKES);

@@ -59,8 +59,8 @@ func cond() (func(time.Duration), func()) {
 	c := sync.NewCond(&mu)
 	return func(time.Duration) { waitCond(c) }, func() {
 		mu.Lock()
-		c.Signal()
 		mu.Unlock()
+		c.Signal() // the waiter need not wait for the mutex
 	}
 }
 

@@ -89,16 +89,15 @@ func waitFor(k kind, rounds int, hold time.Duration) ledger {
 	var led ledger
 	for range rounds {
 		wait, wake := k()
-		began, done := make(chan int64, 1), make(chan struct{})
+		began, done := make(chan int64, 1), make(chan int64, 1)
 		go func() {
 			began <- nanos()
 			wait(hold)
-			close(done)
+			done <- nanos()
 		}()
 		from := <-began
 		if wake == nil { // it wakes by itself
-			<-done
-			led.DelayNS += nanos() - from
+			led.DelayNS += <-done - from
 		} else {
 			time.Sleep(hold)
 			led.DelayNS += nanos() - from
