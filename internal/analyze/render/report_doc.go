@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"slices"
 
 	"contend/internal/analyze"
+	"contend/internal/recording"
 )
 
 // reportDocument puts one side into words.
@@ -93,7 +95,26 @@ func reportFacts(r *analyze.Report) []string {
 	case r.Totals.Operations != nil && r.Totals.WallNS > 0:
 		out = append(out, count(float64(*r.Totals.Operations)/(float64(r.Totals.WallNS)/1e9))+" "+rateUnit(operationOf(r)))
 	}
+	if s := captured(r); s != "" {
+		out = append(out, s)
+	}
 	return out
+}
+
+// captured says which waits were captured, and for how long, where that was a choice.
+func captured(r *analyze.Report) string {
+	if r.Recording == nil || !slices.ContainsFunc(r.Recording.Collectors, func(c recording.Collector) bool { return c.Settings["asked"] != "" }) {
+		return ""
+	}
+	switch {
+	case r.Mode == analyze.ModeAll:
+		return "every wait captured"
+	case r.Mode != analyze.ModeLocks:
+		return ""
+	case r.Parts != nil:
+		return fmt.Sprintf("waits for locks captured, every other wait for %s", window(float64(r.Parts.WallNS)))
+	}
+	return "only waits for locks captured"
 }
 
 func operationOf(r *analyze.Report) string {
