@@ -127,8 +127,6 @@ struct counters {
 	__u64 n[COUNTERS];
 };
 
-#define count(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
-
 /* So that bpf2go finds the enum among the types of the object. */
 const enum counter *counter_type __attribute__((unused));
 

@@ -16,8 +16,7 @@
 #define CONTEND_HOLDERS_H
 
 #include "gowait.h"
-#include "stack.h"
-#include "target.h"
+#include "events.h"
 
 /* What a hit of gowait_release means: its attach cookie. Keep in step with releaseProbes. */
 enum release {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"contend/internal/collect"
+	"contend/internal/collect/gowait"
 	"contend/internal/experiment"
 	"contend/internal/host"
 	"contend/internal/recording"
@@ -82,7 +83,7 @@ func runExperiment(ctx context.Context, o experimentOptions, stdout, stderr io.W
 		return r.WriteReports(r.Dir, o.again(), stdout)
 	}
 	live := liveWorkload(p.Name, o.settings, collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Holders: o.holders, Version: toolVersion(), Host: host.Edge,
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: gowait.ModeLocks, Holders: o.holders, Version: toolVersion(), Host: host.Edge,
 	}, io.Discard)
 	_, err := experiment.Run(ctx, p, live)
 	return err

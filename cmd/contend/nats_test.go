@@ -1,15 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
 
+	"contend/internal/analyze"
 	"contend/internal/collect/livetest"
 	"contend/internal/recording"
 )
@@ -54,7 +57,7 @@ func TestRecordNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "nats")
-	r := contend(t, nil, "record", "--pid", pid(server), "-d", "4s", "--pprof", endpoint, "--collect", "waits,block", "-o", out)
+	r := contend(t, nil, "record", "--pid", pid(server), "-d", "4s", "--pprof", endpoint, "--collect", "waits,block", "--waits", "all", "-o", out)
 	if err := driver.Wait(); err != nil {
 		t.Errorf("the load met errors: %v", err)
 	}
@@ -65,7 +68,7 @@ func TestRecordNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tops := map[string]string{}
+	tops, conds := map[string]string{}, map[string]int64{}
 	for _, name := range []string{recording.Waits, recording.Block} {
 		p, err := rec.Profile(name)
 		if err != nil {
@@ -74,9 +77,44 @@ func TestRecordNATS(t *testing.T) {
 		site, ns, total := topMutexSite(p)
 		t.Logf("%-6s %s %.1f ms of %.1f ms", name, site, float64(ns)/1e6, float64(total)/1e6)
 		tops[name] = site
+		conds[name] = condDelay(p)
+	}
+	if w, b := conds[recording.Waits], conds[recording.Block]; w == 0 || float64(w) < 0.9*float64(b) || float64(w) > 1.1*float64(b) {
+		t.Errorf("waits for a Cond: %d ns by contend, %d ns by the block profile", w, b)
 	}
 	if tops[recording.Waits] == "" || tops[recording.Waits] != tops[recording.Block] {
 		t.Errorf("top site by contend %q, by the block profile %q", tops[recording.Waits], tops[recording.Block])
+	}
+}
+
+// A broker that is too dear to capture whole is captured in part, and the report
+// still says what else waits.
+func TestRecordNATSInPart(t *testing.T) {
+	livetest.Require(t)
+	server, load, _ := nats(t)
+	driver := load(5)
+	if err := driver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "nats")
+	r := contend(t, nil, "record", "--pid", pid(server), "-d", "2s", "--collect", "waits", "--max-overhead", "0.001%", "-o", out)
+	if err := driver.Wait(); err != nil {
+		t.Errorf("the load met errors: %v", err)
+	}
+	if r.code != exitOK {
+		t.Fatalf("exit code %d", r.code)
+	}
+	r = contend(t, nil, "report", out, "--format", "json")
+	var rep analyze.Report
+	if err := json.Unmarshal([]byte(r.stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	if rep.Mode != analyze.ModeLocks || rep.Totals.HandoffNS != nil || rep.Parts == nil || rep.Parts.WallNS >= rep.Totals.WallNS {
+		t.Errorf("mode %s, totals %+v, parts %+v", rep.Mode, rep.Totals, rep.Parts)
+	}
+	// Readers and writers of a dozen connections, at the least.
+	if g := rep.Goroutines; g.Idle == nil || *g.Idle < 12 {
+		t.Errorf("goroutines %s", r.stdout)
 	}
 }
 
@@ -102,6 +140,22 @@ func topMutexSite(p *profile.Profile) (site string, ns, total int64) {
 		}
 	}
 	return site, ns, total
+}
+
+// condDelay sums the waits for a Cond that ended, as the block profile has them.
+func condDelay(p *profile.Profile) (ns int64) {
+	delay := slices.IndexFunc(p.SampleType, func(st *profile.ValueType) bool { return st.Type == "delay" })
+	for _, s := range p.Sample {
+		if len(s.Label[recording.LabelOpen]) > 0 && s.Label[recording.LabelOpen][0] == "end" || mutexSite(s) != "" {
+			continue
+		}
+		if slices.ContainsFunc(s.Location, func(l *profile.Location) bool {
+			return slices.ContainsFunc(l.Line, func(line profile.Line) bool { return line.Function.Name == "sync.(*Cond).Wait" })
+		}) {
+			ns += s.Value[delay]
+		}
+	}
+	return ns
 }
 
 func mutexSite(s *profile.Sample) string {

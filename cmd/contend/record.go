@@ -20,6 +20,7 @@ import (
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/collect"
+	"contend/internal/collect/gowait"
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
@@ -39,6 +40,7 @@ type recordOptions struct {
 	collect  []string
 	named    bool // --collect was given
 	waits    string
+	overhead percent
 	holders  string
 	pprof    string
 	labels   map[string]string
@@ -49,7 +51,7 @@ type recordOptions struct {
 }
 
 func newRecord() *cobra.Command {
-	var o recordOptions
+	o := recordOptions{overhead: 0.02}
 	c := &cobra.Command{
 		Use:   "record [--pid PID | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
 		Short: "Record where a running Go program waits",
@@ -76,7 +78,8 @@ func newRecord() *cobra.Command {
 	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
 	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; a workload's window is counted in messages, and lasts at least as long as is given here")
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
-	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
+	f.StringVar(&o.waits, "waits", gowait.ModeAuto, "which waits to probe: all; locks; or auto, all while that costs at most --max-overhead")
+	f.Var(&o.overhead, "max-overhead", "what capturing waits may cost in the mode auto, of the target's CPU time or of one core")
 	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
 	addHolders(f, &o.holders)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
@@ -101,8 +104,8 @@ func (o *recordOptions) check() error {
 		return usagef("--pid %d: a process id is positive", o.pid)
 	case o.duration <= 0:
 		return usagef("--duration %s: must be positive", o.duration)
-	case o.waits != "auto" && o.waits != "locks":
-		return usagef("--waits %s: auto or locks", o.waits)
+	case !slices.Contains([]string{gowait.ModeAuto, gowait.ModeLocks, gowait.ModeAll}, o.waits):
+		return usagef("--waits %s: auto, locks or all", o.waits)
 	}
 	if err := checkHolderMode(o.holders); err != nil {
 		return err
@@ -229,8 +232,8 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Holders: o.holders, Pprof: o.pprof,
-		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, MaxOverhead: float64(o.overhead),
+		Holders: o.holders, Pprof: o.pprof, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }
 

@@ -34,7 +34,9 @@ type runData struct {
 	rows          []row
 	holders       []row // lock time charged to holders or wakers
 	threads       []row // thread off-CPU rows, when those are not the rows
+	parked        []row // waits other than for locks, of parts of the window, when those are not among the rows
 	wall          int64
+	parkedWall    int64            // length of those parts
 	heldUp        map[uint64]int64 // lock address → wall time with a waiter
 }
 
@@ -67,6 +69,11 @@ func newCorpus(sides []Side, o Options) (*corpus, error) {
 			return nil, err
 		}
 		c.sides = append(c.sides, sd)
+	}
+	for _, sd := range c.sides {
+		if err := c.readParts(sd); err != nil {
+			return nil, err
+		}
 	}
 	c.nameLocks()
 	return c, nil

@@ -92,6 +92,10 @@ func (s *lockSum) add(r *row) {
 	if r.open {
 		s.OpenWaits = add(s.OpenWaits, r.count)
 		s.OpenNS = add(s.OpenNS, r.delay)
+		if r.unfinished {
+			s.UnfinishedWaits = add(s.UnfinishedWaits, r.count)
+			s.UnfinishedMaxNS = max(s.UnfinishedMaxNS, r.max)
+		}
 	} else {
 		s.Contentions = add(s.Contentions, r.count)
 		if r.bucket >= 0 {

@@ -10,28 +10,35 @@ import "contend/internal/recording"
 // Report is the analysis of one side: a recording, or the merged recordings of
 // a series. Durations are nanoseconds; a nil pointer is "not captured".
 type Report struct {
-	Schema     int                       `json:"schema"`
-	Title      string                    `json:"title"`
-	Recording  *recording.Manifest       `json:"recording,omitempty"` // of the first run, for a series
-	Runs       int                       `json:"runs"`
-	Profile    string                    `json:"profile"` // the profile the tables are made of
-	Mode       string                    `json:"mode"`    // what that profile can see: "locks", "all", …
-	Totals     Totals                    `json:"totals"`
-	Goroutines Goroutines                `json:"goroutines"`
-	HandOvers  *HandOvers                `json:"hand_overs,omitempty"`
-	Locks      []Lock                    `json:"locks"`
-	Boundaries []Boundary                `json:"boundaries"`
-	Roots      []Root                    `json:"roots"`
-	Functions  []Root                    `json:"functions,omitempty"`
-	Wakers     []Root                    `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
-	Categories []Root                    `json:"categories,omitempty"` // blocked time by the rules' categories
-	Omitted    []Omitted                 `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
-	Rules      []RuleTake                `json:"rules,omitempty"`
-	Holding    *Holding                  `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
-	Workload   *recording.WorkloadResult `json:"workload,omitempty"`
-	Flames     []Flame                   `json:"-"`
-	Lost       map[string]int64          `json:"lost"` // "collector.counter" → count, non-zero ones only
-	Warnings   []string                  `json:"warnings"`
+	Schema     int                 `json:"schema"`
+	Title      string              `json:"title"`
+	Recording  *recording.Manifest `json:"recording,omitempty"` // of the first run, for a series
+	Runs       int                 `json:"runs"`
+	Profile    string              `json:"profile"` // the profile the tables are made of
+	Mode       string              `json:"mode"`    // what that profile can see: "locks", "all", …
+	Totals     Totals              `json:"totals"`
+	Goroutines Goroutines          `json:"goroutines"`
+	HandOvers  *HandOvers          `json:"hand_overs,omitempty"`
+	Locks      []Lock              `json:"locks"`
+	Boundaries []Boundary          `json:"boundaries"`
+	Roots      []Root              `json:"roots"`
+	Functions  []Root              `json:"functions,omitempty"`
+	Wakers     []Root              `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
+	Categories []Root              `json:"categories,omitempty"` // blocked time by the rules' categories
+	Omitted    []Omitted           `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
+	Rules      []RuleTake          `json:"rules,omitempty"`
+	Holding    *Holding            `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
+	// Elsewhere is where goroutines wait that is neither blocked nor idle:
+	// back-pressure and hand-off.
+	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
+	// Parts says for how long waits other than for locks were captured, where
+	// that is not all of the window. Of them are Elsewhere, the rules other than
+	// for locks, and their averages in Goroutines; they are not in the totals.
+	Parts    *Parts                    `json:"parts,omitempty"`
+	Workload *recording.WorkloadResult `json:"workload,omitempty"`
+	Flames   []Flame                   `json:"-"`
+	Lost     map[string]int64          `json:"lost"` // "collector.counter" → count, non-zero ones only
+	Warnings []string                  `json:"warnings"`
 }
 
 // Totals are sums over the window.
@@ -84,9 +91,14 @@ type Lock struct {
 	MaxNS        int64    `json:"max_ns"`
 	OpenWaits    int64    `json:"open_waits"` // not in Contentions, nor in the mean and the percentiles
 	OpenNS       int64    `json:"open_ns"`    // in DelayNS: their time inside the window
-	Waiters      []Site   `json:"waiters"`
-	Wakers       []Site   `json:"wakers"`
-	Holders      []Holder `json:"holders,omitempty"`
+	// UnfinishedWaits are the open waits that went on at the end of the window;
+	// UnfinishedMaxNS is a lower bound of the longest, time before the window
+	// included where the target's runtime tells.
+	UnfinishedWaits int64    `json:"unfinished_waits,omitempty"`
+	UnfinishedMaxNS int64    `json:"unfinished_max_ns,omitempty"`
+	Waiters         []Site   `json:"waiters"`
+	Wakers          []Site   `json:"wakers"`
+	Holders         []Holder `json:"holders,omitempty"`
 	// Histogram: power-of-two lower bound, ns → waits.
 	Histogram map[int64]int64 `json:"histogram,omitempty"`
 }
@@ -117,6 +129,29 @@ type Boundary struct {
 	DelayNS     int64   `json:"delay_ns"`
 	Contentions int64   `json:"contentions"`
 	Share       float64 `json:"share"`
+}
+
+// Elsewhere is back-pressure and hand-off by boundary.
+type Elsewhere struct {
+	Category    string  `json:"category"`
+	Boundary    string  `json:"boundary"`
+	Blocker     string  `json:"blocker"`
+	Class       string  `json:"class"`
+	DelayNS     int64   `json:"delay_ns"`
+	Contentions int64   `json:"contentions"`
+	WaitingAvg  float64 `json:"waiting_avg"`
+}
+
+// Parts are the parts of the windows in which every wait was captured, and the
+// waits other than for locks in them.
+type Parts struct {
+	WallNS         int64 `json:"wall_ns"` // summed over runs
+	IdleNS         int64 `json:"idle_ns"`
+	BackPressureNS int64 `json:"backpressure_ns"`
+	HandoffNS      int64 `json:"handoff_ns"`
+	RuntimeNS      int64 `json:"runtime_ns"`
+	BlockedNS      int64 `json:"blocked_ns"`
+	Contentions    int64 `json:"contentions"`
 }
 
 // Root is blocked time by first application frame (or, in Functions, by any application frame).

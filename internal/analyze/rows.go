@@ -24,6 +24,7 @@ type row struct {
 
 	class, wait, lockLabel, waker, state, charge string
 	open                                         bool  // cut by an edge of the window
+	unfinished                                   bool  // by its end
 	burst                                        int64 // charge "held": the burst in which it was seen, from 1; 0 if all of the time was
 
 	verdict *verdict   // what the wait is
@@ -338,6 +339,7 @@ func readLabels(r *row, s *profile.Sample) {
 		r.lockLabel, r.waker = get(recording.LabelLock), get(recording.LabelWaker)
 		r.state, r.charge = get(recording.LabelState), get(recording.LabelCharge)
 		r.open = get(recording.LabelOpen) != ""
+		r.unfinished = get(recording.LabelOpen) == "end"
 	}
 	if len(s.NumLabel) > 0 {
 		r.bucket = num(recording.LabelDuration, -1)

@@ -35,7 +35,9 @@ func (c *corpus) report(index int) *Report {
 		}
 	}
 	r.Totals = c.totals(sd, r.Mode)
+	r.Parts = sd.parts()
 	r.Goroutines = c.goroutines(sd, r.Totals)
+	r.Goroutines.addParts(r.Parts)
 	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
 	app := r.Totals.BlockedAppNS
@@ -49,6 +51,7 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
+	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts)
 	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	r.Flames = c.flames([]*sideData{sd}, false)

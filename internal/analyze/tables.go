@@ -175,7 +175,7 @@ func ruleTable(sd *sideData) []RuleTake {
 		rule string
 	}
 	takes := map[key]*RuleTake{}
-	sd.forEach(func(_ *runData, r *row) {
+	take := func(_ *runData, r *row) {
 		cat := r.verdict.category
 		if cat == catRunning || cat == catRuntime || cat == catBlocked && r.verdict.rule == "" {
 			return
@@ -193,7 +193,13 @@ func ruleTable(sd *sideData) []RuleTake {
 		if cat != catBlocked && r.effectiveClass() == recording.ClassLock {
 			t.OnContendedLock = add(t.OnContendedLock, r.delay)
 		}
-	})
+	}
+	sd.forEach(take)
+	for _, rd := range sd.runs {
+		for i := range rd.parked {
+			take(rd, &rd.parked[i])
+		}
+	}
 	var table []RuleTake
 	for _, t := range takes {
 		table = append(table, *t)
@@ -210,6 +216,7 @@ func (r *Report) limit(n int) {
 		return
 	}
 	r.Locks = cutTable(r, "locks", r.Locks, n, func(l Lock) int64 { return l.DelayNS })
+	r.Elsewhere = cutTable(r, "elsewhere", r.Elsewhere, n, func(e Elsewhere) int64 { return e.DelayNS })
 	r.Boundaries = cutTable(r, "boundaries", r.Boundaries, n, func(b Boundary) int64 { return b.DelayNS })
 	rootNS := func(x Root) int64 { return x.DelayNS }
 	r.Roots = cutTable(r, "roots", r.Roots, n, rootNS)

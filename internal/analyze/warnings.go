@@ -23,7 +23,12 @@ func (c *corpus) sideWarnings(sd *sideData, r *Report) []string {
 	}
 	switch r.Mode {
 	case ModeLocks:
-		add("waits were captured in locks mode: channels, Cond, select, I/O and sleep are not captured")
+		if r.Parts == nil {
+			add("waits were captured in locks mode: channels, Cond, select, I/O and sleep are not captured")
+		} else {
+			add("waits for channels, Cond, select, I/O and sleep were captured for %s of %s: their averages are of that time, and they are in no total",
+				time.Duration(r.Parts.WallNS).Round(time.Millisecond), time.Duration(r.Totals.WallNS).Round(time.Millisecond))
+		}
 	case ModeBlock:
 		add("the block profile sees no network, timer and system call waits; it charges a wait that was woken and parked again from its start")
 	case ModeUnlock:

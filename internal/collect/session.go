@@ -33,12 +33,15 @@ type Options struct {
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
 	Named   bool
-	Waits   string        // "auto", "locks" or "all"
-	Holders string        // one of HolderModes; "" is off
-	Pprof   string        // base URL of the target's net/http/pprof
-	Length  time.Duration // planned, of the window; what is sampled over time is asked for as much
-	Labels  map[string]string
-	Version string // of this contend
+	Waits   string // gowait.ModeAuto, ModeLocks or ModeAll
+	Holders string // one of HolderModes; "" is off
+	// MaxOverhead is the share of the target's time, or of a core, that capturing
+	// every wait may cost in the mode auto; 0 is the default.
+	MaxOverhead float64
+	Pprof       string        // base URL of the target's net/http/pprof
+	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
+	Labels      map[string]string
+	Version     string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
@@ -135,7 +138,9 @@ func (s *Session) attach(name string) (collector, error) {
 		s.binary = b
 	}
 	if name == recording.Waits {
-		return gowait.Open(s.process, s.binary, gowait.Options{Holders: s.opt.Holders})
+		return gowait.Open(s.process, s.binary, gowait.Options{
+			Holders: s.opt.Holders, Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+		})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
 }
@@ -225,12 +230,22 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 			return err
 		}
 		for name, p := range got.Profiles {
-			p.DurationNanos = m.DurationNS
+			if name != recording.Parks { // of parts of the window
+				p.DurationNanos = m.DurationNS
+			}
 			p.TimeNanos = m.Started.UnixNano()
 			if err := w.Profile(name, p); err != nil {
 				return err
 			}
 			written++
+		}
+		if cost := got.Overhead; cost.ProbeHits > 0 {
+			cost.Share = overheadShare(&cost, m)
+			got.Collector.Overhead = &cost
+			if bound := s.opt.MaxOverhead; got.Collector.Name == recording.Waits && s.opt.Waits == gowait.ModeAuto && bound > 0 && cost.Share > 1.5*bound {
+				m.Warnings = append(m.Warnings, fmt.Sprintf("capturing waits cost %.1f %%, --max-overhead is %.1f %%: locks alone are too dear for the bound",
+					100*cost.Share, 100*bound))
+			}
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
@@ -241,10 +256,15 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 	if written == 0 {
 		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
-	// An idle target's own CPU time would make any cost look like a catastrophe;
-	// one core is the least that it is held against.
-	m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS))
+	m.Overhead.Share = overheadShare(m.Overhead, m)
 	return nil
+}
+
+// overheadShare is a cost's share of the target's CPU time. An idle target's would
+// make any cost look like a catastrophe; one core is the least that it is held
+// against.
+func overheadShare(o *recording.Overhead, m *recording.Manifest) float64 {
+	return float64(o.BPFRunNS+o.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS, 1))
 }
 
 // Close detaches everything.

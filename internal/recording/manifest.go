@@ -21,6 +21,7 @@ const (
 const (
 	Waits   = "waits"   // goroutine waits, charged to the waiter's stack
 	Holders = "holders" // lock time charged to the stacks that held, or woke
+	Parks   = "parks"   // goroutine waits other than for locks, of a part of the window: Collector.Parts
 	OffCPU  = "offcpu"  // thread off-CPU time
 	Mutex   = "mutex"   // the endpoint's mutex profile
 	Block   = "block"   // the endpoint's block profile
@@ -130,10 +131,21 @@ type Collector struct {
 	StartMonoNS int64             `json:"start_mono_ns"`
 	EndMonoNS   int64             `json:"end_mono_ns"`
 	Counters    map[string]int64  `json:"counters,omitempty"`
+	Overhead    *Overhead         `json:"overhead,omitempty"` // its part of the recorder's
 	// Lost names the counters whose values mean that data is missing.
 	Lost []string `json:"lost,omitempty"`
+	// Parts are the parts of the window in which every wait was captured, not
+	// only those for locks; they have a profile of their own. Empty where all or
+	// none of the window is such a part.
+	Parts []Interval `json:"parts,omitempty"`
 	// Locks has the figures of single lock instances that samples cannot carry.
 	Locks []LockTiming `json:"locks,omitempty"`
+}
+
+// Interval is a part of a window: readings of CLOCK_MONOTONIC, ns.
+type Interval struct {
+	StartMonoNS int64 `json:"start_mono_ns"`
+	EndMonoNS   int64 `json:"end_mono_ns"`
 }
 
 // LockTiming says how long a lock instance had at least one waiter.

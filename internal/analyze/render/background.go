@@ -84,6 +84,25 @@ var facts = []struct {
 		return fmt.Sprintf("%s; %s probe hits, %s in BPF, %s in traps (estimated)", percent(m.Overhead.Share), count(float64(m.Overhead.ProbeHits)),
 			duration(float64(m.Overhead.BPFRunNS)), duration(float64(m.Overhead.TrapNS)))
 	}},
+	{"cost by collector", func(m *recording.Manifest) string {
+		var parts []string
+		for _, c := range m.Collectors {
+			if o := c.Overhead; o != nil && o.ProbeHits > 0 && m.DurationNS > 0 {
+				parts = append(parts, fmt.Sprintf("%s %s (%s hits/s, %s each)", c.Name, percent(o.Share),
+					count(float64(o.ProbeHits)/(float64(m.DurationNS)/1e9)), duration(float64(o.BPFRunNS+o.TrapNS)/float64(o.ProbeHits))))
+			}
+		}
+		return strings.Join(parts, "; ")
+	}},
+	{"every wait captured for", func(m *recording.Manifest) string {
+		var parts []string
+		for _, c := range m.Collectors {
+			for _, p := range c.Parts {
+				parts = append(parts, fmt.Sprintf("%s from %s on", duration(float64(p.EndMonoNS-p.StartMonoNS)), duration(float64(max(p.StartMonoNS-c.StartMonoNS, 0)))))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}},
 	{"host", host(func(h *recording.HostState) string { return h.Hostname })},
 	{"kernel", host(func(h *recording.HostState) string { return h.Kernel })},
 	{"CPU", host(func(h *recording.HostState) string {

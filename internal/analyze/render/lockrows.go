@@ -21,6 +21,9 @@ func lockDetails(l, was *analyze.Lock) []detail {
 		// Wakes alone cannot tell who held: see the design note on holders.
 		out = append(out, siteDetail("woken by", l.Wakers[0]))
 	}
+	if l.UnfinishedWaits > 0 {
+		out = append(out, unfinishedDetail(l))
+	}
 	if l.HeldUpNote != "" && l.HeldUpShare != nil {
 		out = append(out, detail{key: "held up", text: clean(l.HeldUpNote)})
 	}
@@ -32,6 +35,19 @@ func lockDetails(l, was *analyze.Lock) []detail {
 
 // highestCeiling: a lock held up less than half the time does not yet limit anything.
 const highestCeiling = 2
+
+// unfinishedDetail tells of waits that went on when the window closed: with none
+// that ended, the lock may be stuck.
+func unfinishedDetail(l *analyze.Lock) detail {
+	s := plural(int(l.UnfinishedWaits), "wait") + " not over at the end"
+	if l.UnfinishedMaxNS > 0 {
+		s += fmt.Sprintf(", the longest for ≥ %s", duration(float64(l.UnfinishedMaxNS)))
+	}
+	if l.Contentions == 0 && l.UnfinishedWaits == l.OpenWaits {
+		s += "; no release seen"
+	}
+	return detail{key: "open", text: s}
+}
 
 func siteDetail(key string, s analyze.Site) detail {
 	function, place := splitSite(s.Site)

@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"slices"
 
 	"contend/internal/analyze"
+	"contend/internal/recording"
 )
 
 // reportDocument puts one side into words.
@@ -54,10 +56,29 @@ func reportVerdict(r *analyze.Report) verdict {
 
 // modeNote reminds what the capture could not have seen.
 func modeNote(r *analyze.Report) string {
-	if r.Mode == analyze.ModeLocks {
-		return "; channels and condition variables were not captured"
+	if r.Mode != analyze.ModeLocks {
+		return ""
 	}
-	return ""
+	if r.Parts != nil {
+		return fmt.Sprintf("; what else waits was captured for %s", window(float64(r.Parts.WallNS)))
+	}
+	return "; channels and condition variables were not captured"
+}
+
+// elsewhereTable lists where goroutines wait for others, as far as captured.
+func elsewhereTable(r *analyze.Report, limit int) table {
+	t := table{id: "elsewhere", title: "back-pressure and hand-off", cols: []column{text("boundary"), text("blocked in"), text("what"),
+		number("waiting"), number("wait"), number("waits")}}
+	for _, e := range limited(r.Elsewhere, limit) {
+		t.rows = append(t.rows, row{cells: []cell{named(short(e.Boundary)), named(short(e.Blocker)), words(clean(e.Category)),
+			figure(average(waiting(e.WaitingAvg, r)), e.WaitingAvg), figure(duration(float64(e.DelayNS)), float64(e.DelayNS)),
+			figure(count(float64(e.Contentions)), float64(e.Contentions))}})
+	}
+	t.note = leftOut(r, "elsewhere", len(r.Elsewhere), len(t.rows))
+	if r.Parts != nil {
+		t.note = joinNotes(t.note, "captured for "+window(float64(r.Parts.WallNS)))
+	}
+	return t
 }
 
 // reportFacts are throughput and latency, where the target is a workload or was counted.
@@ -74,7 +95,26 @@ func reportFacts(r *analyze.Report) []string {
 	case r.Totals.Operations != nil && r.Totals.WallNS > 0:
 		out = append(out, count(float64(*r.Totals.Operations)/(float64(r.Totals.WallNS)/1e9))+" "+rateUnit(operationOf(r)))
 	}
+	if s := captured(r); s != "" {
+		out = append(out, s)
+	}
 	return out
+}
+
+// captured says which waits were captured, and for how long, where that was a choice.
+func captured(r *analyze.Report) string {
+	if r.Recording == nil || !slices.ContainsFunc(r.Recording.Collectors, func(c recording.Collector) bool { return c.Settings["asked"] != "" }) {
+		return ""
+	}
+	switch {
+	case r.Mode == analyze.ModeAll:
+		return "every wait captured"
+	case r.Mode != analyze.ModeLocks:
+		return ""
+	case r.Parts != nil:
+		return fmt.Sprintf("waits for locks captured, every other wait for %s", window(float64(r.Parts.WallNS)))
+	}
+	return "only waits for locks captured"
 }
 
 func operationOf(r *analyze.Report) string {
@@ -100,6 +140,9 @@ func reportTables(r *analyze.Report, o Options) ([]table, error) {
 		return []table{wakerTable(r.Locks, o.Limit)}, nil
 	case "", "lock", "instance":
 		out := []table{lockTable(r, o.Limit), boundaryTable(r, o.few)}
+		if len(r.Elsewhere) > 0 {
+			out = append(out, elsewhereTable(r, o.few))
+		}
 		if o.full {
 			out = append(out, rootTable(r, "roots", "root", r.Roots, o.few))
 			if len(r.Categories) > 0 {

@@ -19,35 +19,97 @@ func BenchmarkHit(b *testing.B) {
 		"queue": c.objects.GowaitQueue, "dequeue": c.objects.GowaitDequeue,
 		"ready": c.objects.GowaitReady, "run": c.objects.GowaitRun,
 	}
-	read := func() map[string]*ebpf.ProgramStats {
-		all := map[string]*ebpf.ProgramStats{}
-		for name, p := range progs {
-			s, err := p.Stats()
-			if err != nil {
-				b.Fatal(err)
-			}
-			all[name] = s
-		}
-		return all
-	}
 	if _, err := c.Start(); err != nil {
 		b.Fatal(err)
 	}
-	before := read()
+	before := programStats(b, progs)
 	b.ResetTimer()
 	until := before["ready"].RunCount + uint64(b.N)
-	eventually(b, "the load waits", func() bool { return read()["ready"].RunCount >= until })
-	after := read()
+	eventually(b, "the load waits", func() bool { return programStats(b, progs)["ready"].RunCount >= until })
+	after := programStats(b, progs)
 	b.StopTimer()
 	if _, err := c.Stop(); err != nil {
 		b.Fatal(err)
 	}
-	for name := range progs {
-		n := after[name].RunCount - before[name].RunCount
-		b.ReportMetric(float64(after[name].Runtime-before[name].Runtime)/float64(max(n, 1)), name+"-ns/hit")
-	}
+	reportHits(b, before, after)
 	b.ReportMetric(float64(c.trap.Nanoseconds()), "trap-ns/hit")
 	r.do(b, "unload")
+}
+
+// BenchmarkParkHit gives the cost of one hit of each probe of the parks, while
+// goroutines pass a value around by channels and read from the network.
+func BenchmarkParkHit(b *testing.B) {
+	r := startParks(b)
+	c := r.attach(b, Options{Mode: ModeAll})
+	o := &c.parks.objects
+	progs := map[string]*ebpf.Program{"park": o.GoparksPark, "ready": o.GoparksReady, "poll": o.GoparksPoll, "run": o.GoparksRun}
+	if _, err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	before := programStats(b, progs)
+	b.ResetTimer()
+	for n := 0; n < b.N; n += 10_000 {
+		r.do(b, "rally 10000 0s")
+	}
+	b.StopTimer()
+	reportHits(b, before, programStats(b, progs))
+	if _, err := c.Stop(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(c.trap.Nanoseconds()), "trap-ns/hit")
+}
+
+func programStats(b *testing.B, progs map[string]*ebpf.Program) map[string]*ebpf.ProgramStats {
+	b.Helper()
+	all := map[string]*ebpf.ProgramStats{}
+	for name, p := range progs {
+		s, err := p.Stats()
+		if err != nil {
+			b.Fatal(err)
+		}
+		all[name] = s
+	}
+	return all
+}
+
+func reportHits(b *testing.B, before, after map[string]*ebpf.ProgramStats) {
+	for name, s := range after {
+		n := s.RunCount - before[name].RunCount
+		b.ReportMetric(float64(s.Runtime-before[name].Runtime)/float64(max(n, 1)), name+"-ns/hit")
+	}
+}
+
+// BenchmarkThroughput is what capturing costs the target: rounds of values passed
+// between two goroutines, which is nothing but parks, without contend, with locks
+// only and with every wait. Beside the time it gives the target's CPU time, which a
+// busy host disturbs less. Run it with a fixed -benchtime, several times over.
+func BenchmarkThroughput(b *testing.B) {
+	for _, mode := range []string{"none", ModeLocks, ModeAll} {
+		b.Run(mode, func(b *testing.B) {
+			r := startParks(b)
+			if mode != "none" {
+				c := r.attach(b, Options{Mode: mode})
+				if _, err := c.Start(); err != nil {
+					b.Fatal(err)
+				}
+				defer c.Stop()
+			}
+			before, err := r.CPUTime()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			for n := 0; n < b.N; n += 10_000 {
+				r.do(b, "rally 10000 0s")
+			}
+			b.StopTimer()
+			after, err := r.CPUTime()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64((after-before).Nanoseconds())/float64(max(b.N, 10_000)), "cpu-ns/op")
+		})
+	}
 }
 
 // BenchmarkHolders gives the target's operations per second of its own CPU time

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -40,8 +41,9 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
+	c.describeMode(rec)
 	if c.noRun != nil {
-		rec.Collector.Settings["not_captured"] += ",runqueue"
+		rec.Collector.Settings["not_captured"] = strings.TrimPrefix(rec.Collector.Settings["not_captured"]+",runqueue", ",")
 		rec.Warnings = append(rec.Warnings, "the time on the run queue is not captured: "+c.noRun.Error())
 	}
 	if c.stats == nil {
@@ -67,6 +69,25 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	return rec, nil
 }
 
+// describeMode says what was asked for, and why something else was captured.
+func (c *Collector) describeMode(rec *recording.Capture) {
+	set := rec.Collector.Settings
+	set["asked"] = cmp.Or(c.options.Mode, ModeLocks)
+	if c.options.Mode == ModeAuto {
+		set["max_overhead"] = strconv.FormatFloat(cmp.Or(c.options.MaxOverhead, defaultOverhead), 'g', -1, 64)
+	}
+	if c.noParks != nil {
+		rec.Warnings = append(rec.Warnings, "only locks were captured: "+c.noParks.Error())
+	}
+	length := time.Duration(c.window.stop - c.window.start)
+	if s := c.window.watch.describe(c.snapshot.parts, length); s != "" {
+		rec.Warnings = append(rec.Warnings, s)
+	}
+	if c.parks != nil && c.parks.blind != nil {
+		rec.Warnings = append(rec.Warnings, "waits other than for locks that cover the whole window are not seen: "+c.parks.blind.Error())
+	}
+}
+
 // harvest turns a snapshot into profiles.
 type harvest struct {
 	*snapshot
@@ -90,6 +111,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	open := h.addOpen()
 	unseen := h.addUnseen()
 	h.addHeld()
+	parked := h.addParts(b, bias, started)
 
 	counts := s.counts.manifest()
 	counts[counterOpenAtEnd] = open
@@ -100,7 +122,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	if !s.settled {
 		counts[counterUnsettled] = 1
 	}
-	return &recording.Capture{
+	rec := &recording.Capture{
 		Profiles: map[string]*profile.Profile{
 			recording.Waits:   h.waits.finish(),
 			recording.Holders: h.holders.finish(),
@@ -108,7 +130,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 		Collector: recording.Collector{
 			Name: recording.Waits,
 			Settings: map[string]string{
-				"mode":         "locks",
+				"mode":         ModeLocks,
 				"not_captured": "channel,select,cond,io,sleep",
 				"holders":      "woke",
 			},
@@ -123,6 +145,8 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 			BPFRunNS:  s.runNS,
 		},
 	}
+	parked.describe(rec)
+	return rec
 }
 
 // learnKinds notes what the semaphores are, so that a wait whose stack was lost
@@ -203,7 +227,7 @@ func (h *harvest) addOpen() int64 {
 	}
 	for _, w := range h.standing {
 		d := h.stop - h.start
-		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, d})
+		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, longest(d, h.stop, h.since[w.g])})
 	}
 	return open + int64(len(h.standing))
 }

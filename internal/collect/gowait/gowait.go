@@ -1,12 +1,14 @@
-// Package gowait measures how long goroutines wait for locks: it probes the
-// runtime's semaphores, on which sync.Mutex, RWMutex and WaitGroup, the poller's
-// fdMutex and the runtime's own semaphores are built. It sees no channels, no
-// selects, no Conds, no sleeps and no I/O.
+// Package gowait measures how long goroutines wait. In the mode "locks" it probes
+// the runtime's semaphores, on which sync.Mutex, RWMutex and WaitGroup, the
+// poller's fdMutex and the runtime's own semaphores are built, and sees nothing
+// else. The mode "all" adds the scheduler's park, ready and run, for every other
+// wait: channels, select, Cond, sleep, I/O and the runtime's own. The mode "auto"
+// begins as "all" and goes on as "locks" once that costs too much.
 //
-// A wait runs from the waiter queueing itself until the waker takes it out of
-// the queue: that is its delay. From being made ready until it runs is its time
-// on the run queue. A waiter that was woken and lost the lock to another queues
-// again: a new wait.
+// A wait for a lock runs from the waiter queueing itself until the waker takes it
+// out of the queue: that is its delay; any other from park to ready. From being
+// made ready until it runs is its time on the run queue. A waiter that was woken
+// and lost the lock to another queues again: a new wait.
 package gowait
 
 import (
@@ -42,6 +44,10 @@ type Options struct {
 	// Holders is HoldersOff, which "" means, too, HoldersBursts or HoldersExact.
 	Holders string
 
+	Mode        string        // ModeLocks, ModeAll or ModeAuto; "" is ModeLocks
+	MaxOverhead float64       // what ModeAuto may cost, a share as recording.Overhead has it; 0 is 0.02
+	Length      time.Duration // how long the window will be, where that is known
+
 	perfEvents bool  // attach by perf events even where uprobe_multi works
 	noRun      error // do without the probe where a waiter runs again
 }
@@ -56,6 +62,8 @@ type Collector struct {
 	table   *semtable // nil if not found
 	blind   error     // why waits that cover a window are not seen, or nil
 	objects bpf.GowaitObjects
+	parks   *parks        // nil in locks mode
+	noParks error         // why ModeAuto does without them, or nil
 	links   []link.Link   // a link that is not reachable detaches
 	attach  string        // how: "uprobe_multi" or "perf_event"
 	stats   io.Closer     // keeps the kernel counting the programs' run time, or nil
@@ -80,6 +88,8 @@ type window struct {
 	counts      counters
 	runNS       int64
 	standing    map[standing]bool // waits that were there just after the start
+	parts       []*part           // of the parks, that ended
+	watch       *watch            // of the cost, in ModeAuto; or nil
 	bursts      *bursts
 }
 
@@ -108,6 +118,9 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		probes.run, probes.noRun = 0, o.noRun
 	}
 	c := &Collector{process: p, binary: b, options: o, releases: probes.releases}
+	if c.options.Mode != ModeLocks && c.options.Mode != "" && o.Stacks == 0 {
+		c.options.Stacks = 2 * defaultStacks
+	}
 	c.table, c.blind = findSemtable(p, b, layout)
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
@@ -128,6 +141,9 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 			return nil, errors.Join(err, c.Close())
 		}
 		c.links = append(c.links, links...)
+	}
+	if err := c.openParks(layout); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
 	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
@@ -165,26 +181,37 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 			spec.Maps[name].MaxEntries = entries
 		}
 	}
-	pid := c.process.NSPID
-	if pid == 0 {
-		pid = c.process.PID
+	if err := errors.Join(c.describeTarget(spec), setVariables(spec, map[string]any{bpf.GowaitVarLayout: layout})); err != nil {
+		return err
 	}
-	for name, value := range map[string]any{
-		bpf.GowaitVarTargetTgid:  uint32(pid),
-		bpf.GowaitVarTargetNsDev: c.process.PIDNSDev,
-		bpf.GowaitVarTargetNsIno: c.process.PIDNSIno,
-		bpf.GowaitVarLayout:      layout,
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("setting %s: %w", name, err)
-		}
-	}
+	return explain("loading the programs", spec.LoadAndAssign(&c.objects, nil))
+}
+
+// describeTarget prepares programs for the process and for the way to attach.
+func (c *Collector) describeTarget(spec *ebpf.CollectionSpec) error {
 	if c.attach == attachPerfEvent {
 		for _, prog := range spec.Programs {
 			prog.AttachType = ebpf.AttachNone
 		}
 	}
-	return explain("loading the programs", spec.LoadAndAssign(&c.objects, nil))
+	pid := c.process.NSPID
+	if pid == 0 {
+		pid = c.process.PID
+	}
+	return setVariables(spec, map[string]any{ // bpf/target.h
+		bpf.GowaitVarTargetTgid:  uint32(pid),
+		bpf.GowaitVarTargetNsDev: c.process.PIDNSDev,
+		bpf.GowaitVarTargetNsIno: c.process.PIDNSIno,
+	})
+}
+
+func setVariables(spec *ebpf.CollectionSpec, values map[string]any) error {
+	for name, value := range values {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Start opens the window, empty. It returns the reading of CLOCK_MONOTONIC from
@@ -205,8 +232,18 @@ func (c *Collector) Start() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	start := now() + settle.Nanoseconds()
+	if c.parks != nil {
+		if err := c.parks.attach(); err != nil { // after a window that was too dear
+			return 0, err
+		}
+	}
 	c.snapshot = nil
+	start := now() + settle.Nanoseconds()
+	if c.parks != nil { // both begin at once
+		if start, err = c.parks.open(); err != nil {
+			return 0, err
+		}
+	}
 	c.window = window{started: time.Now(), start: start, counts: counts, runNS: runNS}
 	if err := c.startHolders(start); err != nil {
 		return 0, err
@@ -217,6 +254,12 @@ func (c *Collector) Start() (int64, error) {
 	sleepUntil(start)
 	c.window.standing, err = c.table.waiters()
 	c.noteBlind(err)
+	if c.parks != nil {
+		c.parks.begun()
+		if c.options.Mode == ModeAuto {
+			c.window.watch = c.startWatch()
+		}
+	}
 	return start, nil
 }
 
@@ -230,11 +273,21 @@ func (c *Collector) Stop() (int64, error) {
 	if c.snapshot != nil {
 		return w.stop, nil
 	}
+	if err := w.watch.end(); err != nil {
+		return 0, err
+	}
 	stop := now() + settle.Nanoseconds()
 	if err := c.setWindow(uint64(w.start), uint64(stop)); err != nil {
 		return 0, err
 	}
 	c.stopHolders(stop)
+	if c.parks != nil && c.parks.start != 0 {
+		last, err := c.parks.end(stop)
+		if err != nil {
+			return 0, err
+		}
+		w.parts = append(w.parts, last)
+	}
 	sleepUntil(stop)
 	w.stop = stop
 	settled := c.awaitQuiet()
@@ -242,7 +295,7 @@ func (c *Collector) Stop() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	snap.settled, snap.hasRuns = settled, c.noRun == nil
+	snap.settled, snap.hasRuns, snap.parts = settled, c.noRun == nil, w.parts
 	c.noteBlind(snap.readStanding(c.table, w.standing))
 	c.snapshot = snap
 	return stop, nil
@@ -251,7 +304,12 @@ func (c *Collector) Stop() (int64, error) {
 // Close detaches all probes and frees the maps. Further calls do nothing.
 func (c *Collector) Close() error {
 	c.stopHolders(now()) // closed without a Stop
-	errs := []error{closeAll(c.links)}
+	errs := []error{c.window.watch.end()}
+	if c.parks != nil {
+		errs = append(errs, c.parks.Close())
+		c.parks = nil
+	}
+	errs = append(errs, closeAll(c.links))
 	c.links = nil
 	c.closing.Wait()
 	if err := c.closeErr.Swap(nil); err != nil {
@@ -275,11 +333,15 @@ func (c *Collector) noteBlind(err error) {
 }
 
 func (c *Collector) setWindow(start, stop uint64) error {
+	return setWindow(c.objects.WindowStart, c.objects.WindowStop, start, stop)
+}
+
+func setWindow(startVar, stopVar *ebpf.Variable, start, stop uint64) error {
 	// The end goes first: a window that opens must not meet its former end.
-	if err := c.objects.WindowStop.Set(stop); err != nil {
+	if err := stopVar.Set(stop); err != nil {
 		return fmt.Errorf("setting the window: %w", err)
 	}
-	if err := c.objects.WindowStart.Set(start); err != nil {
+	if err := startVar.Set(start); err != nil {
 		return fmt.Errorf("setting the window: %w", err)
 	}
 	return nil

@@ -13,6 +13,19 @@ type goLayout struct {
 	bpf.GowaitGoLayout
 	gWaiting  uint32 // g.waiting
 	sudogSize uint32
+
+	// Of g, for the parks and the list of all goroutines.
+	schedG, atomicstatus, goid, schedlink, waitsince, waitreason uint32
+	pollRg, pollWg                                               uint32 // of pollDesc
+}
+
+// parks is the part that the probes of parks need.
+func (l *goLayout) parks() bpf.GoparksParkLayout {
+	return bpf.GoparksParkLayout{
+		StackHi: l.StackHi, SchedSp: l.SchedSp, SchedPc: l.SchedPc, SchedBp: l.SchedBp,
+		Schedlink: l.schedlink, Waitreason: l.waitreason,
+		PollRg: l.pollRg, PollWg: l.pollWg,
+	}
 }
 
 // runtime.semtable on amd64: semTabSize roots, each padded to a cache line.
@@ -40,6 +53,15 @@ var layouts = map[string]goLayout{
 		},
 		gWaiting:  320,
 		sudogSize: 104,
+
+		schedG:       72, // g.sched.g
+		atomicstatus: 144,
+		goid:         152,
+		schedlink:    160,
+		waitsince:    168,
+		waitreason:   176,
+		pollRg:       32,
+		pollWg:       40,
 	},
 }
 

@@ -84,12 +84,9 @@ func haveUprobeMulti() bool {
 }
 
 func (c *Collector) attachAll(p probes) error {
-	exe, err := link.OpenExecutable(c.process.Exe)
+	exe, err := c.executable()
 	if err != nil {
-		if !c.process.Alive() {
-			err = target.ErrExited
-		}
-		return fmt.Errorf("opening the target's executable: %w", err)
+		return err
 	}
 	for _, probe := range []struct {
 		prog   *ebpf.Program
@@ -107,14 +104,29 @@ func (c *Collector) attachAll(p probes) error {
 		}
 		l, err := c.attachOne(exe, probe.prog, probe.offset)
 		if err != nil {
-			if !c.process.Alive() {
-				err = target.ErrExited
-			}
-			return explain("probing "+probe.name, err)
+			return c.explainAttach(probe.name, err)
 		}
 		c.links = append(c.links, l)
 	}
 	return nil
+}
+
+func (c *Collector) executable() (*link.Executable, error) {
+	exe, err := link.OpenExecutable(c.process.Exe)
+	if err != nil {
+		if !c.process.Alive() {
+			err = target.ErrExited
+		}
+		return nil, fmt.Errorf("opening the target's executable: %w", err)
+	}
+	return exe, nil
+}
+
+func (c *Collector) explainAttach(function string, err error) error {
+	if !c.process.Alive() {
+		err = target.ErrExited
+	}
+	return explain("probing "+function, err)
 }
 
 func (c *Collector) attachOne(exe *link.Executable, prog *ebpf.Program, offset uint64) (link.Link, error) {

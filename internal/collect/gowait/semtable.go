@@ -2,7 +2,6 @@ package gowait
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -20,9 +19,8 @@ import (
 // semtable is runtime.semtable, an array of roots of treaps of waiters
 // (src/runtime/sema.go).
 type semtable struct {
-	addr   uint64 // in the target's memory
-	layout goLayout
-	read   func(addr uint64, buf []byte) error
+	memory
+	addr uint64
 }
 
 // standing is a goroutine that waits, and the semaphore it waits on.
@@ -59,7 +57,7 @@ func findSemtable(p *target.Process, b *symbolize.Binary, layout goLayout) (*sem
 	if found == 0 {
 		return nil, fmt.Errorf("%s refers to no variable", funcAcquire)
 	}
-	return &semtable{found + p.Bias, layout, p.ReadMemory}, nil
+	return &semtable{memory{layout, p.ReadMemory}, found + p.Bias}, nil
 }
 
 // loadedAddresses are the targets of all LEA offset(RIP) in a function's code.
@@ -126,7 +124,7 @@ func (t *semtable) waiters() (map[standing]bool, error) {
 			continue // the pointer was old
 		}
 		w := standing{g: word(sudog, 0), sema: word(sudog, int(t.layout.SudogElem))}
-		if w.sema == 0 || t.readWord(w.g+uint64(t.layout.gWaiting)) != s {
+		if w.sema == 0 || t.word(w.g+uint64(t.layout.gWaiting)) != s {
 			continue // it was taken out meanwhile
 		}
 		found[w] = true
@@ -141,42 +139,6 @@ func (t *semtable) waiters() (map[standing]bool, error) {
 func (t *semtable) root(sema uint64) uint64 {
 	return t.addr + sema>>3%semRoots*semRootSize
 }
-
-// stack walks the stack of a parked goroutine, as the programs do.
-func (t *semtable) stack(g uint64) bpf.GowaitStack {
-	var st bpf.GowaitStack
-	pc := t.readWord(g + uint64(t.layout.SchedPc))
-	bp := t.readWord(g + uint64(t.layout.SchedBp))
-	frame := make([]byte, 16)
-	for pc != 0 {
-		if int(st.N) == len(st.Pcs) {
-			st.Flags |= bpf.GowaitStackFlagsSTACK_TRUNCATED
-			break
-		}
-		st.Pcs[st.N] = pc
-		st.N++
-		if bp == 0 {
-			break
-		}
-		if t.read(bp, frame) != nil {
-			st.Flags |= bpf.GowaitStackFlagsSTACK_BROKEN
-			break
-		}
-		bp, pc = word(frame, 0), word(frame, 8)
-	}
-	return st
-}
-
-// readWord is 0 where nothing can be read.
-func (t *semtable) readWord(addr uint64) uint64 {
-	buf := make([]byte, 8)
-	if t.read(addr, buf) != nil {
-		return 0
-	}
-	return word(buf, 0)
-}
-
-func word(b []byte, off int) uint64 { return binary.LittleEndian.Uint64(b[off:]) }
 
 // readStanding adds to a snapshot the waits that were there at both edges and of
 // whose goroutine no wait was seen in the window: they cover it. A goroutine that
@@ -200,6 +162,7 @@ func (s *snapshot) readStanding(t *semtable, atStart map[standing]bool) error {
 		}
 		s.standing = append(s.standing, w)
 		s.stacks[w.g] = t.stack(w.g) // as good an id as a hash
+		s.since[w.g] = t.since(w.g)
 		if l, ok := s.locks[w.sema]; !ok || l.Root == 0 {
 			l.Changed = uint64(s.start) // nobody touched it
 			l.Waiters++

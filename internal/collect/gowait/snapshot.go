@@ -21,7 +21,9 @@ type snapshot struct {
 	goroutines map[uint64]bpf.GowaitGoroutine
 	locks      map[uint64]bpf.GowaitLockState
 
-	standing []standing // waits that cover the window; their stacks' ids are their g
+	standing []standing       // waits that cover the window; their stacks' ids are their g
+	since    map[uint64]int64 // by g of those: a moment by which it waited already
+	parts    []*part          // of the window in which all waits were captured
 
 	bursts *bursts // what was charged to holders, may be nil
 	exact  bool    // the one burst is the window
@@ -44,6 +46,7 @@ func (c *Collector) read() (*snapshot, error) {
 		stacks:     make(map[uint64]bpf.GowaitStack),
 		goroutines: make(map[uint64]bpf.GowaitGoroutine),
 		locks:      make(map[uint64]bpf.GowaitLockState),
+		since:      make(map[uint64]int64),
 	}
 	err := errors.Join(
 		each(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) {
@@ -150,11 +153,13 @@ func (c *Collector) readCounters() (counters, error) {
 
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
+	o := &c.objects
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease)
+}
+
+func programsTime(programs ...*ebpf.Program) (int64, error) {
 	var sum time.Duration
-	for _, prog := range []*ebpf.Program{
-		c.objects.GowaitQueue, c.objects.GowaitDequeue, c.objects.GowaitReady, c.objects.GowaitRun,
-		c.objects.GowaitRelease,
-	} {
+	for _, prog := range programs {
 		stats, err := prog.Stats()
 		if err != nil {
 			if errors.Is(err, ebpf.ErrNotSupported) {
@@ -167,20 +172,27 @@ func (c *Collector) runTime() (int64, error) {
 	return int64(sum), nil
 }
 
+func (c *Collector) awaitQuiet() bool {
+	return awaitQuiet(func() (entered, left int64, err error) {
+		n, err := c.readCounters()
+		return n[bpf.GowaitCounterC_ENTERED], n[bpf.GowaitCounterC_LEFT], err
+	})
+}
+
 // awaitQuiet waits, at most 100 ms, until no program is under way that began
 // before the window was set. It reads the exits first: if as many have entered
 // by a later look, then none was inside between the two.
-func (c *Collector) awaitQuiet() bool {
+func awaitQuiet(read func() (entered, left int64, err error)) bool {
 	for deadline := time.Now().Add(100 * time.Millisecond); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) {
-		before, err := c.readCounters()
+		_, left, err := read()
 		if err != nil {
 			return false
 		}
-		after, err := c.readCounters()
+		entered, _, err := read()
 		if err != nil {
 			return false
 		}
-		if before[bpf.GowaitCounterC_LEFT] == after[bpf.GowaitCounterC_ENTERED] {
+		if left == entered {
 			return true
 		}
 	}

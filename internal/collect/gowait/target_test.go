@@ -64,9 +64,13 @@ var builds sync.Map // flags → func() (string, error)
 
 // buildTarget builds testdata/locks once for each set of flags.
 func buildTarget(t testing.TB, flags ...string) string {
-	build, _ := builds.LoadOrStore(fmt.Sprint(flags), sync.OnceValues(func() (string, error) {
-		exe := filepath.Join(buildDir, "locks"+strings.ReplaceAll(strings.Join(flags, ""), " ", ""))
-		args := append(append([]string{"build", "-o", exe}, flags...), "./"+targetSource)
+	return buildProgram(t, targetSource, flags...)
+}
+
+func buildProgram(t testing.TB, source string, flags ...string) string {
+	build, _ := builds.LoadOrStore(fmt.Sprint(source, flags), sync.OnceValues(func() (string, error) {
+		exe := filepath.Join(buildDir, filepath.Base(source)+strings.ReplaceAll(strings.Join(flags, ""), " ", ""))
+		args := append(append([]string{"build", "-o", exe}, flags...), "./"+source)
 		out, err := exec.Command("go", args...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w\n%s", err, out)
@@ -99,6 +103,12 @@ func startTargetIn(t testing.TB, attr *syscall.SysProcAttr, flags ...string) *ru
 	cmd := exec.Command(buildTarget(t, flags...))
 	cmd.SysProcAttr = attr
 	cmd.Env = append(os.Environ(), "GOGC=off") // the collector waits for semaphores, too
+	return startCommand(t, cmd)
+}
+
+// startCommand starts a target of either kind.
+func startCommand(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -130,6 +140,14 @@ func startTargetIn(t testing.TB, attr *syscall.SysProcAttr, flags ...string) *ru
 // do has the target carry out a command and returns its answer.
 func (r *running) do(t testing.TB, command string) ledger {
 	t.Helper()
+	var l ledger
+	r.ask(t, command, &l)
+	return l
+}
+
+// ask decodes the answer into v.
+func (r *running) ask(t testing.TB, command string, v any) {
+	t.Helper()
 	if _, err := fmt.Fprintln(r.stdin, command); err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +155,9 @@ func (r *running) do(t testing.TB, command string) ledger {
 	if err != nil {
 		t.Fatalf("%s: the target does not answer: %v", command, err)
 	}
-	var l ledger
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := json.Unmarshal(line, v); err != nil {
 		t.Fatal(err)
 	}
-	return l
 }
 
 // attach opens a collector, or skips where livetest says so.
@@ -162,6 +178,16 @@ func (r *running) attach(t testing.TB, o Options) *Collector {
 
 // record runs f inside a window and returns what was captured.
 func record(t testing.TB, c *Collector, f func()) *recording.Capture {
+	t.Helper()
+	rec := recordAnyway(t, c, f)
+	if len(rec.Warnings) != 0 && c.stats != nil {
+		t.Errorf("warnings: %v", rec.Warnings)
+	}
+	return rec
+}
+
+// recordAnyway is record without a complaint about warnings.
+func recordAnyway(t testing.TB, c *Collector, f func()) *recording.Capture {
 	t.Helper()
 	start, err := c.Start()
 	if err != nil {
@@ -186,9 +212,6 @@ func record(t testing.TB, c *Collector, f func()) *recording.Capture {
 		if err := p.CheckValid(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if len(rec.Warnings) != 0 && c.stats != nil {
-		t.Errorf("warnings: %v", rec.Warnings)
 	}
 	if t.Failed() {
 		t.Logf("counters: %v", rec.Collector.Counters)
