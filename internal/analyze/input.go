@@ -56,6 +56,8 @@ type Options struct {
 	Limit   int      // rows a table keeps; 0 is all
 	FailOn  []string // gate expressions, see ParseGate
 	Strict  bool     // a gate that cannot be decided trips
+	// SkipFlames leaves the flame graphs out, for outputs that have none.
+	SkipFlames bool
 	// Paired says that runs of equal Pair ran beside each other, in random
 	// order. Without it a comparison gives no verdicts.
 	Paired bool

@@ -48,7 +48,7 @@ func TestThroughputAndLatencyAreOfTheUnrecordedWindow(t *testing.T) {
 func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 	run := func(process int, change func(*recording.Manifest)) Side {
 		m := manifest(process, 0)
-		m.Host = &recording.HostWindow{Before: &recording.HostState{Hostname: "a", CPUs: 2, Governor: "performance", Throttles: new(int64(5)), Steal: new(1.0)},
+		m.Host = &recording.HostWindow{Before: &recording.HostState{Hostname: "a", CPUs: 2, Governor: "performance", ClockIndex: new(3000.0), Throttles: new(int64(5)), Steal: new(1.0)},
 			After: &recording.HostState{Throttles: new(int64(5)), Steal: new(1.0)}}
 		if change != nil {
 			change(m)
@@ -69,6 +69,13 @@ func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 		"candidate lost 7 events": func(m *recording.Manifest) {
 			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
 		},
+		"throttled on one side only": func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
+		"steal":                      func(m *recording.Manifest) { m.Host.After.Steal = new(1.5) },
+		"loss differs: 0 % and": func(m *recording.Manifest) {
+			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
+		},
+		"collectors differ: waits and block+waits":     func(m *recording.Manifest) { m.Collectors = append(m.Collectors, recording.Collector{Name: "block"}) },
+		"clocks differ: 3000 and 2000":                 func(m *recording.Manifest) { m.Host.Before.ClockIndex = new(2000.0) },
 		"candidate: the processor was throttled":       func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
 		"candidate: the hypervisor took":               func(m *recording.Manifest) { m.Host.After.Steal = new(1.5) },
 		"candidate: the recording ended early":         func(m *recording.Manifest) { m.Ended = recording.EndedInterrupt },
