@@ -67,8 +67,8 @@ func (r *Recorder) run(ctx context.Context, out string, g Regime, arm string, la
 	return r.lock(ctx, out, g, arm, labels)
 }
 
-func (r *Recorder) contend(ctx context.Context, out string, labels map[string]string, args ...string) error {
-	args = append([]string{"record", "-o", out, "-d", r.Window.String(), "--collect", recording.Waits, "--waits", "locks"}, args...)
+func (r *Recorder) contend(ctx context.Context, out string, window time.Duration, labels map[string]string, args ...string) error {
+	args = append([]string{"record", "-o", out, "-d", window.String(), "--collect", recording.Waits, "--waits", "locks"}, args...)
 	for k, v := range labels {
 		args = append(args, "--label", k+"="+v)
 	}
@@ -79,7 +79,8 @@ func (r *Recorder) contend(ctx context.Context, out string, labels map[string]st
 }
 
 func (r *Recorder) handover(ctx context.Context, out string, g Regime, labels map[string]string) error {
-	return r.contend(ctx, out, labels, "--workload", "handover", "--arm", "baseline", "--producers", "100",
+	window := 2 * r.Window // its waits are fewer and come in clumps
+	return r.contend(ctx, out, window, labels, "--workload", "handover", "--arm", "baseline", "--producers", "100",
 		"--in-flight", itoa(g.inFlight), "--rate", fmt.Sprint(g.rate), "--window-messages", "1000")
 }
 
@@ -110,7 +111,7 @@ func (r *Recorder) lock(ctx context.Context, out string, g Regime, arm string, l
 	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
 		return fmt.Errorf("the lock target said %q: %w", line, err)
 	}
-	if err := r.contend(ctx, out, labels, "--pid", itoa(cmd.Process.Pid)); err != nil {
+	if err := r.contend(ctx, out, r.Window, labels, "--pid", itoa(cmd.Process.Pid)); err != nil {
 		return err
 	}
 	if err := stdin.Close(); err != nil {

@@ -32,7 +32,7 @@ var Regimes = []Regime{
 	{Subject: "lock", Name: "light", workers: 6, think: 8 * time.Millisecond},
 	{Subject: "lock", Name: "medium", workers: 6, think: 3 * time.Millisecond},
 	{Subject: "lock", Name: "saturated", workers: 12},
-	{Subject: "handover", Name: "light", rate: 10_000, inFlight: 2000},
+	{Subject: "handover", Name: "light", rate: 15_000, inFlight: 2000},
 	{Subject: "handover", Name: "medium", rate: 25_000, inFlight: 2000},
 	{Subject: "handover", Name: "heavy", rate: 40_000, inFlight: 5000},
 }
