@@ -69,7 +69,7 @@ func runExperiment(ctx context.Context, o experimentOptions, stdout, stderr io.W
 	p.Tool = recording.Tool{Version: toolVersion(), Go: runtime.Version()}
 	p.Progress = stderr
 	p.Finish = func(_ context.Context, r *experiment.Result) error {
-		return r.WriteReports(o.again(), stdout)
+		return r.WriteReports(r.Dir, o.again(), stdout)
 	}
 	live := liveWorkload(p.Name, o.settings, collect.Options{
 		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Version: toolVersion(), Host: host.Edge,

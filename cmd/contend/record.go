@@ -206,7 +206,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Pprof: o.pprof,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

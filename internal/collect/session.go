@@ -32,8 +32,9 @@ type Options struct {
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
 	Named   bool
-	Waits   string // "auto", "locks" or "all"
-	Pprof   string // base URL of the target's net/http/pprof
+	Waits   string        // "auto", "locks" or "all"
+	Pprof   string        // base URL of the target's net/http/pprof
+	Length  time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Labels  map[string]string
 	Version string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
@@ -95,8 +96,8 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			refused = err
 		}
 	}
-	if names := s.endpointNames(); len(names) > 0 {
-		c, err := endpoint.Open(ctx, opt.Pprof, names, endpoint.Options{})
+	for _, name := range s.endpointNames() {
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
 		if err != nil {
 			return nil, err
 		}
