@@ -33,7 +33,8 @@ func large(ctx context.Context, contend, out, scratch string, repeats int) error
 	var notes []string
 	for _, in := range []input{
 		{fmt.Sprintf("two profiles of %d distinct stacks", distinct), distinct, true, true},
-		{"two profiles of 150 MB, not packed", 1_900_000, false, false},
+		{"two profiles of 150 MB unpacked, 2,090,000 stacks", 2_090_000, false, false},
+		{"two profiles beyond the bound, 2,500,000 stacks", 2_500_000, false, false},
 	} {
 		base, cand := filepath.Join(scratch, "base.pb.gz"), filepath.Join(scratch, "candidate.pb.gz")
 		// Another process makes them: this one must stay small, see Measure.

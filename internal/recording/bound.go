@@ -12,7 +12,7 @@ import (
 // reports/large-inputs.md has what a profile near the bounds costs in all.
 const (
 	maxUnpacked = 512 << 20
-	maxParsed   = 2 << 30 // of the parsed profile, estimated
+	maxParsed   = 1280 << 20 // of the parsed profile, estimated
 )
 
 // What parts of a profile take in memory: the structs of package profile (112
