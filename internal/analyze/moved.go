@@ -64,7 +64,7 @@ func (x *comparison) moves(qs []*quantity, by string) []move {
 			continue
 		}
 		b, c := x.value(q, 0).Value, x.value(q, 1).Value
-		if math.Abs(c-b) <= moving*max(b, c) {
+		if math.Abs(c-b) <= moving*max(b, c) || by == ByBoundary && b > 0 && c > 0 { // boundaries that stay carry no verdict to note a move at
 			continue
 		}
 		changed[q] = c - b
@@ -81,8 +81,8 @@ func (x *comparison) moves(qs []*quantity, by string) []move {
 	var found []move
 	for from, to := range flows {
 		for to, f := range to {
-			if f[0] >= mostly*-changed[from] && f[0] >= mostly*changed[to] {
-				found = append(found, move{from, to, f[0], f[1]})
+			if f.all >= mostly*-changed[from] && f.all >= mostly*changed[to] {
+				found = append(found, move{from, to, f.all, f.direct})
 			}
 		}
 	}
@@ -97,29 +97,95 @@ func (x *comparison) moves(qs []*quantity, by string) []move {
 	})
 }
 
+// shift is how much one place changed on one way.
+type shift struct {
+	above uint64 // the way to the caller, 0 for none
+	delta float64
+}
+
+// shifts are the changes on one way, by place.
+type shifts map[*quantity]*shift
+
+// flow is the time that went from one place to another, and the part of it that
+// the same function waits for.
+type flow struct{ all, direct float64 }
+
 // flows sums, over all ways to the waits, what left one place and turned up in
 // another: first on the same way down to the function that waits, then, of what
-// remains, on the same way down to its caller. A flow is the whole and the
-// first of these parts.
-func (x *comparison) flows(by string, changed map[*quantity]float64) map[*quantity]map[*quantity][2]float64 {
-	type change struct {
-		q     *quantity
-		above uint64 // the way to the caller, 0 for none
-		delta float64
+// remains, on the same way down to its caller.
+func (x *comparison) flows(by string, changed map[*quantity]float64) map[*quantity]map[*quantity]flow {
+	flows := map[*quantity]map[*quantity]flow{}
+	callers := map[uint64]shifts{}
+	for _, on := range x.shiftsByWay(by, changed) {
+		settle(on, changed, func(from, to *quantity, n float64) { addFlow(flows, from, to, flow{n, n}) })
+		for q, s := range on {
+			if s.above != 0 {
+				shiftOn(callers, s.above, q).delta += s.delta
+			}
+		}
 	}
-	changes := map[uint64]map[*quantity]*change{} // by way
+	for _, on := range callers {
+		settle(on, changed, func(from, to *quantity, n float64) { addFlow(flows, from, to, flow{n, 0}) })
+	}
+	return flows
+}
+
+func addFlow(flows map[*quantity]map[*quantity]flow, from, to *quantity, f flow) {
+	if flows[from] == nil {
+		flows[from] = map[*quantity]flow{}
+	}
+	have := flows[from][to]
+	flows[from][to] = flow{have.all + f.all, have.direct + f.direct}
+}
+
+// settle matches what places lost on a way with what others gained on it, in the
+// order of their names, and reports each amount.
+func settle(on shifts, changed map[*quantity]float64, moved func(from, to *quantity, n float64)) {
+	places := make([]*quantity, 0, len(on))
+	for q := range on {
+		places = append(places, q)
+	}
+	slices.SortFunc(places, func(a, b *quantity) int { return cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(a.name, b.name)) })
+	for _, from := range places {
+		for _, to := range places {
+			n := min(-on[from].delta, on[to].delta)
+			if n > 0 && changed[from] < 0 && changed[to] > 0 {
+				on[from].delta += n
+				on[to].delta -= n
+				moved(from, to, n)
+			}
+		}
+	}
+}
+
+func shiftOn(ways map[uint64]shifts, way uint64, q *quantity) *shift {
+	if ways[way] == nil {
+		ways[way] = shifts{}
+	}
+	if ways[way][q] == nil {
+		ways[way][q] = &shift{}
+	}
+	return ways[way][q]
+}
+
+// shiftsByWay sums the change of every changed place by the way to its waits.
+func (x *comparison) shiftsByWay(by string, changed map[*quantity]float64) map[uint64]shifts {
+	found := map[uint64]shifts{}
 	seed := maphash.MakeSeed()
 	ways := map[*stack][2]uint64{}
 	at := x.placesOf(by)
 	for side, sd := range x.sides {
-		sign := float64(2*side - 1)
 		var den float64
 		for _, rd := range sd.runs {
 			den += x.denominator(rd)
 		}
+		if den <= 0 {
+			continue
+		}
+		sign := float64(2*side - 1)
 		sd.forEach(func(_ *runData, r *row) {
 			q := at(r)
-			if _, ok := changed[q]; !ok || den <= 0 {
+			if _, ok := changed[q]; !ok {
 				return
 			}
 			way, ok := ways[r.stack]
@@ -127,60 +193,15 @@ func (x *comparison) flows(by string, changed map[*quantity]float64) map[*quanti
 				way = r.stack.ways(seed)
 				ways[r.stack] = way
 			}
-			if changes[way[0]] == nil {
-				changes[way[0]] = map[*quantity]*change{}
+			if way[0] == 0 { // no way through the application
+				return
 			}
-			c := changes[way[0]][q]
-			if c == nil {
-				c = &change{q: q, above: way[1]}
-				changes[way[0]][q] = c
-			}
-			c.delta += sign * float64(r.delay) / den
+			s := shiftOn(found, way[0], q)
+			s.above = way[1]
+			s.delta += sign * float64(r.delay) / den
 		})
 	}
-	flows := map[*quantity]map[*quantity][2]float64{}
-	settle := func(on map[*quantity]*change, direct float64) {
-		sorted := make([]*change, 0, len(on))
-		for _, c := range on {
-			sorted = append(sorted, c)
-		}
-		slices.SortFunc(sorted, func(a, b *change) int { return cmp.Or(cmp.Compare(a.q.by, b.q.by), cmp.Compare(a.q.name, b.q.name)) })
-		for _, from := range sorted {
-			for _, to := range sorted {
-				n := min(-from.delta, to.delta)
-				if n <= 0 || changed[from.q] > 0 || changed[to.q] < 0 {
-					continue
-				}
-				if flows[from.q] == nil {
-					flows[from.q] = map[*quantity][2]float64{}
-				}
-				f := flows[from.q][to.q]
-				flows[from.q][to.q] = [2]float64{f[0] + n, f[1] + n*direct}
-				from.delta += n
-				to.delta -= n
-			}
-		}
-	}
-	callers := map[uint64]map[*quantity]*change{}
-	for _, on := range changes {
-		settle(on, 1)
-		for q, c := range on {
-			if c.above == 0 {
-				continue
-			}
-			if callers[c.above] == nil {
-				callers[c.above] = map[*quantity]*change{}
-			}
-			if callers[c.above][q] == nil {
-				callers[c.above][q] = &change{q: q}
-			}
-			callers[c.above][q].delta += c.delta
-		}
-	}
-	for _, on := range callers {
-		settle(on, 0)
-	}
-	return flows
+	return found
 }
 
 // placesOf returns the function that finds a row's place among the quantities.

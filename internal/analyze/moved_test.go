@@ -116,3 +116,38 @@ func TestSplitLockIsNoted(t *testing.T) {
 	}
 	checkSums(t, d)
 }
+
+// TestWaitsWithoutTheApplicationDoNotMove: no function of the application is on
+// either stack, so nothing says that one wait became the other.
+func TestWaitsWithoutTheApplicationDoNotMove(t *testing.T) {
+	base := waitSeries(0, 8, wait{mutexLeaf + " net/http.(*Transport).queueForIdleConn@9", "lock", "idle", 4e9})
+	cand := waitSeries(1, 8, wait{mutexLeaf + " log.(*Logger).output@3", "lock", "log", 4e9})
+	d := mustCompare(t, base, cand, Options{Paired: true})
+	if r := lockRow(t, d, "log"); r.Verdict != New || r.MovedFrom != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFunctionsOfTwoBuildsMeet: what the compiler numbers, what moved inside the
+// standard library, and what a rules file calls by one name.
+func TestFunctionsOfTwoBuildsMeet(t *testing.T) {
+	const before = "runtime.gopark runtime.semacquire1 sync.runtime_SemacquireMutex sync.(*Mutex).lockSlow sync.(*Mutex).Lock"
+	rules, err := ParseRules(strings.NewReader("locks:\n  - name: the queue\n    at: ['(oldPut|newPut)$']\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := waitSeries(0, 8, wait{before + " main.serve.func1@10 main.run@1", "lock", "", 4e9}, wait{before + " main.oldPut@3 main.a@1", "lock", "", 1e9})
+	cand := waitSeries(1, 8, wait{mutexLeaf + " main.serve.func3@14 main.run@1", "lock", "", 4e9}, wait{mutexLeaf + " main.newPut@9 main.b@1", "lock", "", 1e9})
+	d := mustCompare(t, base, cand, Options{Paired: true, Rules: rules})
+	for _, name := range []string{"lock in main.serve.func", "the queue"} {
+		if r := lockRow(t, d, name); r.Verdict != Unchanged || r.MovedFrom != "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for _, r := range d.Rows {
+		if r.By == ByBoundary && r.Name == "main.serve.func / sync.(*Mutex).Lock" && !near(*r.Ratio, 1, 0.05) {
+			t.Errorf("%+v", r)
+		}
+	}
+	checkSums(t, d)
+}
