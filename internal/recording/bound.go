@@ -11,7 +11,7 @@ import (
 // So the memory that parsing takes is summed up before anything is parsed.
 // reports/large-inputs.md has what a profile near the bounds costs in all.
 const (
-	maxUnpacked = 512 << 20
+	maxUnpacked = 256 << 20
 	maxParsed   = 1280 << 20 // of the parsed profile, estimated
 )
 
