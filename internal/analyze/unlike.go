@@ -62,7 +62,7 @@ func (x *comparison) compareGoVersions(add, unlike func(string, ...any)) {
 	if x.profile == recording.Mutex && crosses("go1.22", p, q) {
 		unlike("the mutex profile changed its meaning in Go 1.22, from the delay of one waiter to that of all: these profiles do not compare")
 	}
-	// https://go.dev/cl/299991: before Go 1.17 a sampled block profile over-weighs long waits.
+	// https://go.dev/issue/44192: before Go 1.17 a sampled block profile over-weighs long waits.
 	if x.profile == recording.Block && crosses("go1.17", p, q) {
 		unlike("the block profile changed its sampling in Go 1.17, before which rare long waits weigh too much: these profiles do not compare")
 	}
@@ -144,7 +144,7 @@ func (x *comparison) compareFacts(unlike func(string, ...any), b, c *sideData) {
 	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); (p > 0) != (q > 0) {
 		unlike("the processor was throttled on one side only")
 	}
-	if p, q := lossShare(x.reports[0]), lossShare(x.reports[1]); math.Abs(p-q) > unlikeLoss {
+	if p, q := x.lossShare(0), x.lossShare(1); math.Abs(p-q) > unlikeLoss {
 		unlike("loss differs: %.2g %% and %.2g %% of the events", 100*p, 100*q)
 	}
 }
@@ -286,11 +286,19 @@ func throttlesOf(rd *runData) float64 {
 	return float64(throttles(rd.Manifest))
 }
 
-// lossShare is what was lost beside what was seen.
-func lossShare(r *Report) float64 {
-	lost := float64(lostTotal(r.Lost))
-	if lost == 0 {
+// lossShare is what the analyzed profile's collector lost beside what it saw.
+func (x *comparison) lossShare(side int) float64 {
+	sd := x.sides[side]
+	var lost int64
+	for _, rd := range sd.runs {
+		if col := rd.collector(x.profile); col != nil {
+			for _, name := range col.Lost {
+				lost = add(lost, col.Counters[name])
+			}
+		}
+	}
+	if lost <= 0 {
 		return 0
 	}
-	return lost / (lost + float64(r.Totals.Contentions))
+	return float64(lost) / float64(lost+x.reports[side].Totals.Contentions)
 }

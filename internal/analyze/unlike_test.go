@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/pprof/profile"
+
 	"contend/internal/recording"
 )
 
@@ -138,5 +140,47 @@ func TestZerosAreTestedAsDifferences(t *testing.T) {
 	r := lockRow(t, d, "hot")
 	if r.Verdict != Regressed || r.Low == nil || *r.Ratio < 2 || !strings.Contains(r.Note, "differences") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestGoVersionsAreUnlikeWhereTheMeaningChanged: another version is a warning;
+// one across a change of what the profile means is a reason to refuse.
+func TestGoVersionsAreUnlikeWhereTheMeaningChanged(t *testing.T) {
+	run := func(profileName, version string, process int) Side {
+		m := manifest(process, 0)
+		m.Target.Go = version
+		m.Collectors[0].Name = profileName
+		b := newBuilder("contentions/count", "delay/nanoseconds").add("sync.(*Mutex).Unlock main.put@3 main.run@1", nil, 10, 1e9)
+		return Side{Runs: []Run{{Manifest: m, Profiles: map[string]*profile.Profile{profileName: b.p}}}}
+	}
+	for _, c := range []struct {
+		profile, before, after string
+		unlike                 bool
+	}{
+		{recording.Mutex, "go1.21.13", "go1.22.0", true},
+		{recording.Mutex, "go1.22.0", "go1.26.8", false},
+		{recording.Mutex, "go1.26.8 X:nogreenteagc", "go1.21.0", true},
+		{recording.Block, "go1.16.15", "go1.17", true},
+		{recording.Block, "go1.21.13", "go1.22.0", false},
+	} {
+		d := mustCompare(t, run(c.profile, c.before, 1), run(c.profile, c.after, 2), Options{Profile: c.profile})
+		if got := len(d.Unlike) > 0; got != c.unlike || !strings.Contains(strings.Join(d.Warnings, "\n"), "Go versions differ") {
+			t.Errorf("%s of %s and %s: unlike %q, warnings %q", c.profile, c.before, c.after, d.Unlike, d.Warnings)
+		}
+	}
+}
+
+// TestWindowsCountedInOperationsMayDiffer: the faster side is done earlier.
+func TestWindowsCountedInOperationsMayDiffer(t *testing.T) {
+	run := func(process int, seconds, ops int64) Side {
+		m := manifest(process, ops)
+		m.Collectors[0].EndMonoNS = seconds * 1e9
+		return Side{Runs: []Run{waitsRun(knownWaits(), m)}}
+	}
+	if d := mustCompare(t, run(1, 10, 1000), run(2, 7, 1010), Options{}); len(d.Unlike) != 0 {
+		t.Errorf("equal operations in windows of unequal length: %q", d.Unlike)
+	}
+	if d := mustCompare(t, run(1, 10, 1000), run(2, 7, 700), Options{}); len(d.Unlike) != 1 {
+		t.Errorf("a shorter window: %q", d.Unlike)
 	}
 }
