@@ -69,7 +69,7 @@ func join(formats []render.Format) string {
 
 // options turns the flags into what the analysis takes.
 func (o *viewOptions) options() (analyze.Options, error) {
-	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict,
+	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict, Consume: o.format != formatPprof,
 		SkipFlames: !slices.Contains([]string{string(render.HTML), string(render.SVG), string(render.Folded), string(render.Speedscope)}, o.format)}
 	if o.rules == "" {
 		return a, nil

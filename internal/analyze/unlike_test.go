@@ -184,3 +184,20 @@ func TestWindowsCountedInOperationsMayDiffer(t *testing.T) {
 		t.Errorf("a shorter window: %q", d.Unlike)
 	}
 }
+
+// TestConsumedProfilesGiveTheSame: giving the samples up changes no figure.
+func TestConsumedProfilesGiveTheSame(t *testing.T) {
+	sides := func() (Side, Side) {
+		return series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, map[string]float64{"hot": 1.3}))
+	}
+	base, cand := sides()
+	kept := mustCompare(t, base, cand, Options{Paired: true})
+	base, cand = sides()
+	consumed := mustCompare(t, base, cand, Options{Paired: true, Consume: true})
+	if string(jsonOf(t, kept)) != string(jsonOf(t, consumed)) {
+		t.Error("the comparison of consumed profiles differs")
+	}
+	if base.Runs[0].Profiles[recording.Waits].Sample != nil {
+		t.Error("the samples were kept")
+	}
+}
