@@ -13,7 +13,7 @@ SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean
+.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,6 +48,17 @@ page: ## bundle the report page's script (needs Node)
 
 bench: ## run the benchmarks, six times each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 6 ./internal/...
+
+bench-large: build ## measure contend and go tool pprof on large profiles, write reports/large-inputs.md
+	go build -o bin/trials ./cmd/trials
+	bin/trials large -n 3 -o reports/large-inputs.md
+
+bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
+	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank
+
+error-rates: build ## run 40 live A/A experiments and 40 with a longer hold, write reports/error-rates.md (root; resumes)
+	go run ./cmd/trials live -n 40 -rounds 8 -window 400ms
+	go run ./cmd/trials report -o reports/error-rates.md
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)

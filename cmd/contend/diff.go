@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
@@ -26,22 +27,22 @@ func newDiff() *cobra.Command {
 		Args:  exactArgs("a baseline", "a candidate"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = cmd.Flags().Changed("limit")
-			if err := o.check(); err != nil {
+			if err := o.check(render.DiffFormats()); err != nil {
 				return err
 			}
 			if o.per != "" && o.per != "operation" && o.per != "second" {
 				return usagef("--per %s: operation or second", o.per)
 			}
-			return runDiff(o, args[0], args[1], cmd.OutOrStdout())
+			return runDiff(o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.add(c.Flags())
+	o.add(c.Flags(), render.DiffFormats())
 	c.Flags().StringVar(&o.per, "per", "", "operation or second (default: operation, where operations were counted)")
 	c.Flags().StringArrayVar(&o.failOn, "fail-on", nil, "exit 3 when this comes true, like 'lock:executor queue>+10%' or 'total>+5%'; repeatable")
 	return c
 }
 
-func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error {
+func runDiff(o diffOptions, baseline, candidate string, stdout, stderr io.Writer) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
@@ -61,6 +62,9 @@ func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error 
 		return err
 	}
 	d.Warnings = append(append(d.Warnings, warnings...), more...)
+	if o.strict && len(d.Unlike) > 0 {
+		return usagef("--strict refuses to compare unlike things: %s", strings.Join(d.Unlike, "; "))
+	}
 	if err := o.write(stdout, func(w io.Writer) error {
 		if o.format == formatPprof {
 			return writeDiffPprof(w, d.Baseline.Profile, base, cand)
@@ -69,13 +73,18 @@ func runDiff(o diffOptions, baseline, candidate string, stdout io.Writer) error 
 	}); err != nil {
 		return err
 	}
+	return o.judge(d, stderr)
+}
+
+// judge turns the gate and what was lost into the exit code.
+func (o *diffOptions) judge(d *analyze.Diff, stderr io.Writer) error {
 	for _, g := range d.Gate {
 		if g.Tripped {
 			return fmt.Errorf("%w: %s: %s", errGate, g.Expr, g.Reason)
 		}
-	}
-	if o.strict && d.Undecided() {
-		return fmt.Errorf("%w: it could not be decided, and --strict was given", errGate)
+		if g.Inconclusive {
+			fmt.Fprintf(stderr, "contend: warning: the gate is undecided: %s: %s\n", g.Expr, g.Reason)
+		}
 	}
 	if o.strict && d.Lost != [2]int64{} {
 		return fmt.Errorf("%w: %d in the baseline, %d in the candidate", errLost, d.Lost[0], d.Lost[1])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -26,10 +27,24 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("BANK", bankDir(t))
+			return nil
+		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits,
 		},
 	})
+}
+
+// bankDir holds recorded pairs: see package trial.
+func bankDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../internal/trial/testdata/bank")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // exits runs a command and demands its exit code: exits 2 contend record --pid -1

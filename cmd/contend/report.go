@@ -36,19 +36,19 @@ const formatPprof = "pprof"
 // bys are the values of --by.
 var bys = []string{analyze.ByLock, analyze.ByInstance, analyze.ByBoundary, analyze.ByRoot, analyze.ByWaker, analyze.ByFunction}
 
-func (o *viewOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.format, "format", string(render.Text), "text, markdown, json, csv, html, svg, folded, pprof or speedscope")
+func (o *viewOptions) add(f *pflag.FlagSet, formats []render.Format) {
+	f.StringVar(&o.format, "format", string(render.Text), join(formats)+" or pprof")
 	f.StringVarP(&o.output, "output", "o", "", "write to this file instead of standard output")
 	f.StringVar(&o.profile, "profile", "", "waits, holders, offcpu, mutex, block or fgprof (default: the first that every recording has)")
 	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
 	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
 	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
-	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; 3 if a gate cannot be decided")
+	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; a diff also exits 2 if unlike things are compared, 3 if a gate cannot be decided")
 }
 
-func (o *viewOptions) check() error {
-	if o.format != formatPprof && !slices.Contains(render.Formats(), render.Format(o.format)) {
-		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(render.Formats()))
+func (o *viewOptions) check(formats []render.Format) error {
+	if o.format != formatPprof && !slices.Contains(formats, render.Format(o.format)) {
+		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(formats))
 	}
 	if o.by != "" && !slices.Contains(bys, o.by) {
 		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(bys, ", "))
@@ -69,7 +69,8 @@ func join(formats []render.Format) string {
 
 // options turns the flags into what the analysis takes.
 func (o *viewOptions) options() (analyze.Options, error) {
-	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict}
+	a := analyze.Options{Profile: o.profile, By: o.by, Strict: o.strict, Consume: o.format != formatPprof,
+		SkipFlames: !slices.Contains([]string{string(render.HTML), string(render.SVG), string(render.Folded), string(render.Speedscope)}, o.format)}
 	if o.rules == "" {
 		return a, nil
 	}
@@ -93,13 +94,13 @@ func newReport() *cobra.Command {
 		Args:  exactArgs("a recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = cmd.Flags().Changed("limit")
-			if err := o.check(); err != nil {
+			if err := o.check(render.Formats()); err != nil {
 				return err
 			}
 			return runReport(o, args[0], cmd.OutOrStdout())
 		},
 	}
-	o.add(c.Flags())
+	o.add(c.Flags(), render.Formats())
 	return c
 }
 

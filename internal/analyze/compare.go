@@ -57,6 +57,7 @@ type comparison struct {
 	differ    string          // why the data carry no verdict, "" when they do
 	reports   [2]*Report
 	heldUp    [2]map[[2]string]*float64 // by name and class of lock
+	found     map[quantityKey]*quantity
 }
 
 // diff puts the comparison together.
@@ -84,8 +85,10 @@ func (x *comparison) diff() *Diff {
 	for _, r := range x.reports {
 		r.limit(limit)
 	}
-	d.Flames = x.flames(x.sides, x.per == PerOperation)
-	d.Warnings = x.diffWarnings()
+	if !x.options.SkipFlames {
+		d.Flames = x.flames(x.sides, x.per == PerOperation)
+	}
+	d.Warnings, d.Unlike = x.diffWarnings()
 	return d
 }
 
@@ -99,8 +102,12 @@ func (x *comparison) rows() []Row {
 		s   rowStats
 	}
 	var entries []*entry
-	for _, q := range x.quantities() {
-		e := &entry{q: q, row: Row{By: q.by, Name: q.name, Baseline: x.value(q, 0), Candidate: x.value(q, 1)}}
+	quantities, moves := x.joinMoved(x.quantities())
+	for _, q := range quantities {
+		e := &entry{q: q, row: Row{By: q.by, Name: q.name, MovedFrom: q.movedFrom, Baseline: x.value(q, 0), Candidate: x.value(q, 1)}}
+		if q.by == ByLock || q.by == "total" {
+			e.row.Baseline.Runs, e.row.Candidate.Runs = x.perRun(q)
+		}
 		e.s = x.stats(q, &e.row)
 		entries = append(entries, e)
 	}
@@ -132,6 +139,7 @@ func (x *comparison) rows() []Row {
 		family[i].row.PAdjusted = &p
 	}
 	rows := make([]Row, 0, len(entries))
+	index := make(map[*quantity]int, len(entries))
 	for _, e := range entries {
 		switch {
 		case e.q.by != ByLock:
@@ -144,8 +152,13 @@ func (x *comparison) rows() []Row {
 		if slices.Contains(rare, e) {
 			e.row.Note = fmt.Sprintf("not among the %d locks tested", maxTested)
 		}
+		if e.q.movedFrom != "" {
+			addNote(&e.row, "moved from "+e.q.movedFrom+": the same callers wait")
+		}
+		index[e.q] = len(rows)
 		rows = append(rows, e.row)
 	}
+	noteMoves(rows, index, moves)
 	return rows
 }
 
@@ -192,7 +205,7 @@ func (x *comparison) eligible(q *quantity) bool {
 
 // named tells whether a gate expression names the row beforehand.
 func (x *comparison) named(q *quantity) bool {
-	return slices.ContainsFunc(x.gates, func(g Gate) bool { return g.By == q.by && g.Name == q.name })
+	return slices.ContainsFunc(x.gates, func(g Gate) bool { return g.By == q.by && (g.Name == q.name || g.Name == q.movedFrom) })
 }
 
 // limitRows keeps the first rows of each table and sums the others into one,
@@ -214,16 +227,21 @@ func (x *comparison) limitRows(rows []Row, n int) []Row {
 			continue
 		}
 		kept = append(kept, table[:n]...)
-		others := Row{By: table[0].By, Name: fmt.Sprintf("[%d others]", len(table)-n)}
-		for _, r := range table[n:] {
-			others.Baseline.sum(r.Baseline)
-			others.Candidate.sum(r.Candidate)
-			others.Change += r.Change
-		}
-		others.Ratio = ratioOf(others.Baseline.Value, others.Candidate.Value)
-		kept = append(kept, others)
+		kept = append(kept, Others(table[n:]))
 	}
 	return kept
+}
+
+// Others is one row for several of a table, so that what is shown still adds up.
+func Others(rows []Row) Row {
+	others := Row{By: rows[0].By, Name: fmt.Sprintf("[%d others]", len(rows))}
+	for _, r := range rows {
+		others.Baseline.sum(r.Baseline)
+		others.Candidate.sum(r.Candidate)
+		others.Change += r.Change
+	}
+	others.Ratio = ratioOf(others.Baseline.Value, others.Candidate.Value)
+	return others
 }
 
 func (v *Value) sum(o Value) {

@@ -126,9 +126,13 @@ func (c *corpus) readSide(index int, s Side) (*sideData, error) {
 }
 
 func (c *corpus) read(name string, r *Run, notes *readNotes) ([]row, error) {
-	rows, err := c.table.rows(name, r.Profiles[name], notes)
+	p := r.Profiles[name]
+	rows, err := c.table.rows(name, p, notes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.describe(), err)
+	}
+	if c.options.Consume {
+		p.Sample, p.Location, p.Function = nil, nil, nil
 	}
 	for i := range rows {
 		rows[i].verdict = c.table.rules.judge(name, &rows[i])

@@ -29,6 +29,7 @@ type Diff struct {
 	Flames     []Flame   `json:"-"`
 	Gate       []GateRow `json:"gate,omitempty"`
 	Lost       [2]int64  `json:"lost"`
+	Unlike     []string  `json:"unlike,omitempty"` // facts on which the sides differ, of Warnings
 	Warnings   []string  `json:"warnings"`
 }
 
@@ -36,6 +37,7 @@ type Diff struct {
 type Row struct {
 	By        string   `json:"by"` // lock, boundary, root, total, idle, backpressure, handoff, runtime
 	Name      string   `json:"name"`
+	MovedFrom string   `json:"moved_from,omitempty"` // the baseline's name for it, where the time only moved
 	Baseline  Value    `json:"baseline"`
 	Candidate Value    `json:"candidate"`
 	Ratio     *float64 `json:"ratio"` // candidate ÷ baseline; nil when a side is zero
@@ -59,6 +61,8 @@ type Value struct {
 	MeanNS      float64  `json:"mean_ns"`
 	WaitingAvg  float64  `json:"waiting_avg"`
 	HeldUpShare *float64 `json:"held_up_share,omitempty"`
+	// Runs are the values of the single runs, of pairs in their order; of locks and the total only.
+	Runs []float64 `json:"runs,omitempty"`
 }
 
 // Change is a quantity of both sides with an interval on its ratio.

@@ -192,7 +192,7 @@ func (g *Gate) passes(v float64) bool {
 
 func (g *Gate) find(rows []Row) *Row {
 	for i := range rows {
-		if rows[i].By == g.By && rows[i].Name == g.Name {
+		if rows[i].By == g.By && (rows[i].Name == g.Name || rows[i].MovedFrom == g.Name) {
 			return &rows[i]
 		}
 	}
@@ -211,16 +211,6 @@ func (x *comparison) amountOf(v float64) string {
 func (d *Diff) Tripped() bool {
 	for _, g := range d.Gate {
 		if g.Tripped {
-			return true
-		}
-	}
-	return false
-}
-
-// Undecided tells whether any gate could not be decided.
-func (d *Diff) Undecided() bool {
-	for _, g := range d.Gate {
-		if g.Inconclusive {
 			return true
 		}
 	}

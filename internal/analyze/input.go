@@ -56,6 +56,11 @@ type Options struct {
 	Limit   int      // rows a table keeps; 0 is all
 	FailOn  []string // gate expressions, see ParseGate
 	Strict  bool     // a gate that cannot be decided trips
+	// SkipFlames leaves the flame graphs out, for outputs that have none.
+	SkipFlames bool
+	// Consume lets the analysis give up the samples of profiles once it has read
+	// them, which are half of the memory that a large comparison takes.
+	Consume bool
 	// Paired says that runs of equal Pair ran beside each other, in random
 	// order. Without it a comparison gives no verdicts.
 	Paired bool

@@ -24,19 +24,24 @@ type quantity struct {
 	by, name string
 	lock     *lockClass
 	cells    *cells
+
+	was       *lockClass // of the baseline, where another lock's time moved here
+	movedFrom string     // the name that the baseline's time has there
+}
+
+type quantityKey struct {
+	by, name string
+	lock     *lockClass
 }
 
 // quantities sums the rows of both sides by everything that a diff shows.
 func (x *comparison) quantities() []*quantity {
-	type key struct {
-		by, name string
-		lock     *lockClass
-	}
+	type key = quantityKey
 	found := map[key]*quantity{}
 	get := func(k key) *quantity {
 		q := found[k]
 		if q == nil {
-			q = &quantity{k.by, k.name, k.lock, x.newCells()}
+			q = &quantity{by: k.by, name: k.name, lock: k.lock, cells: x.newCells()}
 			found[k] = q
 		}
 		return q
@@ -88,6 +93,7 @@ func (x *comparison) quantities() []*quantity {
 	for _, q := range found {
 		qs = append(qs, q)
 	}
+	x.found = found
 	return qs
 }
 
@@ -158,8 +164,11 @@ func (x *comparison) value(q *quantity, side int) Value {
 	if wall > 0 {
 		v.WaitingAvg = float64(t.delay) / float64(wall)
 	}
-	if q.lock != nil {
-		v.HeldUpShare = x.heldUp[side][[2]string{q.lock.name, q.lock.class}]
+	if lock := q.lock; lock != nil {
+		if side == 0 && q.was != nil {
+			lock = q.was
+		}
+		v.HeldUpShare = x.heldUp[side][[2]string{lock.name, lock.class}]
 	}
 	return v
 }
@@ -182,4 +191,21 @@ func (x *comparison) pairValues(q *quantity) (b, c []float64) {
 		b, c = append(b, v[0]), append(c, v[1])
 	}
 	return b, c
+}
+
+// perRun are a quantity's values in every pair, or in every run where there are
+// no pairs.
+func (x *comparison) perRun(q *quantity) (b, c []float64) {
+	if len(x.pairs) > 0 {
+		return x.pairValues(q)
+	}
+	var v [2][]float64
+	for side, sd := range x.sides {
+		for i, rd := range sd.runs {
+			if den := x.denominator(rd); den > 0 {
+				v[side] = append(v[side], float64(q.cells[side][i].delay)/den)
+			}
+		}
+	}
+	return v[0], v[1]
 }

@@ -3,6 +3,7 @@ package analyze
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ type table struct {
 	modules map[string]bool
 	funcs   map[funcID]*function
 	frames  map[frameID]*frame
-	stacks  map[string]*stack
+	stacks  map[uint64]*stack // by the hash of their frames
+	seed    maphash.Seed
 }
 
 type funcID struct {
@@ -64,7 +66,7 @@ type frameID struct {
 
 func newTable(rules *ruleSet, modules map[string]bool) *table {
 	return &table{rules: rules, modules: modules,
-		funcs: map[funcID]*function{}, frames: map[frameID]*frame{}, stacks: map[string]*stack{}}
+		funcs: map[funcID]*function{}, frames: map[frameID]*frame{}, stacks: map[uint64]*stack{}, seed: maphash.MakeSeed()}
 }
 
 func (t *table) function(name string, kernel bool) *function {
@@ -119,8 +121,12 @@ func (t *table) stack(frames []*frame, buf []byte) (*stack, []byte) {
 	for _, f := range frames {
 		buf = binary.LittleEndian.AppendUint32(buf, f.id)
 	}
-	if s := t.stacks[string(buf)]; s != nil {
-		return s, buf
+	h := maphash.Bytes(t.seed, buf)
+	for s := t.stacks[h]; s != nil; s = t.stacks[h] {
+		if slices.Equal(s.frames, frames) {
+			return s, buf
+		}
+		h++ // another stack of this hash
 	}
 	s := &stack{frames: slices.Clone(frames), boundary: -1, root: -1}
 	for i, f := range frames {
@@ -132,7 +138,7 @@ func (t *table) stack(frames []*frame, buf []byte) (*stack, []byte) {
 		}
 	}
 	s.class, s.kind, s.unlock = classOf(s)
-	t.stacks[string(buf)] = s
+	t.stacks[h] = s
 	return s, buf
 }
 

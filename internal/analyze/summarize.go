@@ -54,7 +54,9 @@ func (c *corpus) report(index int) *Report {
 	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts)
 	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
-	r.Flames = c.flames([]*sideData{sd}, false)
+	if !c.options.SkipFlames {
+		r.Flames = c.flames([]*sideData{sd}, false)
+	}
 	r.Warnings = c.sideWarnings(sd, r)
 	return r
 }

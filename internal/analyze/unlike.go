@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"go/version"
 	"maps"
 	"math"
 	"slices"
@@ -13,10 +14,15 @@ import (
 )
 
 // diffWarnings are what a reader of a comparison must know: why it carries no
-// verdict, and where unlike things are compared.
-func (x *comparison) diffWarnings() []string {
-	w := []string{}
-	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
+// verdict, and where unlike things are compared. The latter are given apart as
+// well: with --strict they are refused.
+func (x *comparison) diffWarnings() (warnings, unlike []string) {
+	warnings = []string{}
+	add := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+	unlikeThings := func(format string, args ...any) {
+		unlike = append(unlike, fmt.Sprintf(format, args...))
+		warnings = append(warnings, unlike[len(unlike)-1])
+	}
 	if x.differ != "" && !x.identical() {
 		add("no verdict: %s", x.differ)
 	}
@@ -27,13 +33,11 @@ func (x *comparison) diffWarnings() []string {
 		add("neither operations nor window lengths are known: whole recordings are compared")
 	}
 	b, c := x.sides[0], x.sides[1]
-	x.compareFacts(add, b, c)
-	if x.reports[0].Mode != x.reports[1].Mode {
-		add("the modes differ: %s and %s see different waits", x.reports[0].Mode, x.reports[1].Mode)
+	x.compareFacts(unlikeThings, b, c)
+	if p, q := distinct(b, moduleOf), distinct(c, moduleOf); p != "" && q != "" && p != q {
+		add("the targets differ: %s and %s", p, q)
 	}
-	if x.profile == recording.Mutex && strings.Contains(mutexMeaning(append(b.goVersions(), c.goVersions()...)), "both sides") {
-		add("the mutex profile changed its meaning in Go 1.22, from the delay of one waiter to that of all: these profiles do not compare")
-	}
+	x.compareGoVersions(add, unlikeThings)
 	for i, r := range x.reports {
 		if n := lostTotal(r.Lost); n > 0 {
 			add("the %s lost %d events or stacks: its totals are lower bounds", sideName(i), n)
@@ -42,7 +46,38 @@ func (x *comparison) diffWarnings() []string {
 			add("%s: %s", sideName(i), s)
 		}
 	}
-	return w
+	return warnings, unlike
+}
+
+// compareGoVersions warns of different runtimes, and calls the sides unlike
+// where the profile's meaning changed between them.
+func (x *comparison) compareGoVersions(add, unlike func(string, ...any)) {
+	p, q := x.sides[0].goVersions(), x.sides[1].goVersions()
+	if len(p) == 0 || len(q) == 0 {
+		return
+	}
+	if a, b := strings.Join(p, " / "), strings.Join(q, " / "); a != b {
+		add("the Go versions differ: %s and %s", a, b)
+	}
+	if x.profile == recording.Mutex && crosses("go1.22", p, q) {
+		unlike("the mutex profile changed its meaning in Go 1.22, from the delay of one waiter to that of all: these profiles do not compare")
+	}
+	// https://go.dev/issue/44192: before Go 1.17 a sampled block profile over-weighs long waits.
+	if x.profile == recording.Block && crosses("go1.17", p, q) {
+		unlike("the block profile changed its sampling in Go 1.17, before which rare long waits weigh too much: these profiles do not compare")
+	}
+}
+
+// crosses tells whether some version is before a release and some is not.
+func crosses(release string, sides ...[]string) bool {
+	var before, since bool
+	for _, v := range slices.Concat(sides...) {
+		if v, _, _ = strings.Cut(v, " "); version.IsValid(v) {
+			before = before || version.Compare(v, release) < 0
+			since = since || version.Compare(v, release) >= 0
+		}
+	}
+	return before && since
 }
 
 func sideName(i int) string { return [...]string{"baseline", "candidate"}[i] }
@@ -56,24 +91,34 @@ func (x *comparison) unpaired() int {
 	return n
 }
 
-// compareFacts warns of every fact on which the sides differ.
-func (x *comparison) compareFacts(add func(string, ...any), b, c *sideData) {
-	if p, q := meanWall(b), meanWall(c); p > 0 && q > 0 && math.Abs(q-p)/p > 0.05 {
-		add("the windows differ in length: %s and %s", time.Duration(p).Round(time.Millisecond), time.Duration(q).Round(time.Millisecond))
+// Limits beyond which the sides are unlike.
+const (
+	unlikeLength = 0.05  // of the windows
+	unlikeClock  = 0.05  // of the measured clock
+	unlikeCost   = 0.01  // recording's share of the targets' time
+	unlikeLoss   = 0.001 // lost events, of the waits seen
+	unlikeSteal  = 0.01  // share of the processors' time
+)
+
+// compareFacts names every fact on which the sides differ.
+func (x *comparison) compareFacts(unlike func(string, ...any), b, c *sideData) {
+	if p, q := meanWall(b), meanWall(c); farApart(p, q, unlikeLength) && !x.sameOperations(b, c) {
+		unlike("the windows differ in length: %s and %s", time.Duration(p).Round(time.Millisecond), time.Duration(q).Round(time.Millisecond))
+	}
+	if x.reports[0].Mode != x.reports[1].Mode {
+		unlike("the modes differ: %s and %s see different waits", x.reports[0].Mode, x.reports[1].Mode)
 	}
 	facts := []struct {
 		what string
 		of   func(*runData) string
 	}{
 		{"hosts", hostOf},
-		{"Go versions", func(rd *runData) string { return target(rd).Go }},
-		{"targets", func(rd *runData) string { return target(rd).Module }},
 		{"clock settings", clockOf},
+		{"collectors", collectorsOf},
 	}
 	for _, f := range facts {
-		p, q := distinct(b, f.of), distinct(c, f.of)
-		if p != "" && q != "" && p != q {
-			add("the %s differ: %s and %s", f.what, p, q)
+		if p, q := distinct(b, f.of), distinct(c, f.of); p != "" && q != "" && p != q {
+			unlike("the %s differ: %s and %s", f.what, p, q)
 		}
 	}
 	for _, key := range settingKeys(x.profile, b, c) {
@@ -84,13 +129,37 @@ func (x *comparison) compareFacts(add func(string, ...any), b, c *sideData) {
 			return ""
 		}
 		if p, q := distinct(b, of), distinct(c, of); p != "" && q != "" && p != q {
-			add("the settings of %s differ: %s is %s and %s", x.profile, key, p, q)
+			unlike("the settings of %s differ: %s is %s and %s", x.profile, key, p, q)
 		}
 	}
-	p, q := costOf(b), costOf(c)
-	if p > 0 && q > 0 && math.Abs(p-q) > 0.01 {
-		add("recording cost %.1f %% and %.1f %% of the targets' time", 100*p, 100*q)
+	if p, q := meanOver(b, measuredClock), meanOver(c, measuredClock); farApart(p, q, unlikeClock) {
+		unlike("the measured clocks differ: %.0f and %.0f", p, q)
 	}
+	if p, q := meanOver(b, costOf), meanOver(c, costOf); p > 0 && q > 0 && math.Abs(p-q) > unlikeCost {
+		unlike("recording cost %.1f %% and %.1f %% of the targets' time", 100*p, 100*q)
+	}
+	if p, q := meanOver(b, stealOf), meanOver(c, stealOf); math.Abs(p-q) > unlikeSteal {
+		unlike("the hypervisor took %.1f %% and %.1f %% of the processors' time (steal)", 100*p, 100*q)
+	}
+	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); (p > 0) != (q > 0) {
+		unlike("the processor was throttled on one side only")
+	}
+	if p, q := x.lossShare(0), x.lossShare(1); math.Abs(p-q) > unlikeLoss {
+		unlike("loss differs: %.2g %% and %.2g %% of the events", 100*p, 100*q)
+	}
+}
+
+// farApart tells whether two known values differ by more than a part of the first.
+func farApart(p, q, part float64) bool { return p > 0 && q > 0 && math.Abs(q-p)/p > part }
+
+// sameOperations tells whether the windows are counted in operations: their
+// lengths differ then because the sides' speeds do.
+func (x *comparison) sameOperations(b, c *sideData) bool {
+	mean := func(sd *sideData) float64 {
+		return meanOver(sd, func(rd *runData) float64 { n, _, _ := rd.Run.operations(); return float64(n) })
+	}
+	p, q := mean(b), mean(c)
+	return x.per == PerOperation && p > 0 && q > 0 && !farApart(p, q, unlikeLength)
 }
 
 func target(rd *runData) recording.Target {
@@ -98,6 +167,21 @@ func target(rd *runData) recording.Target {
 		return recording.Target{}
 	}
 	return rd.Manifest.Target
+}
+
+func moduleOf(rd *runData) string { return target(rd).Module }
+
+// collectorsOf lists what was collected: each costs the target something.
+func collectorsOf(rd *runData) string {
+	if rd.Manifest == nil {
+		return ""
+	}
+	var names []string
+	for _, c := range rd.Manifest.Collectors {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, "+")
 }
 
 func hostOf(rd *runData) string {
@@ -157,12 +241,14 @@ func meanWall(sd *sideData) float64 {
 	return float64(sd.wall()) / float64(len(sd.runs))
 }
 
-func costOf(sd *sideData) float64 {
+// meanOver is the mean of a fact over the runs that know it: a NaN is unknown.
+// It is 0 where none does.
+func meanOver(sd *sideData, of func(*runData) float64) float64 {
 	var sum float64
 	n := 0
 	for _, rd := range sd.runs {
-		if rd.Manifest != nil && rd.Manifest.Overhead != nil && !math.IsNaN(rd.Manifest.Overhead.Share) && !math.IsInf(rd.Manifest.Overhead.Share, 0) {
-			sum += rd.Manifest.Overhead.Share
+		if v := of(rd); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			sum += v
 			n++
 		}
 	}
@@ -170,4 +256,49 @@ func costOf(sd *sideData) float64 {
 		return 0
 	}
 	return sum / float64(n)
+}
+
+func costOf(rd *runData) float64 {
+	if rd.Manifest == nil || rd.Manifest.Overhead == nil {
+		return math.NaN()
+	}
+	return rd.Manifest.Overhead.Share
+}
+
+func measuredClock(rd *runData) float64 {
+	if rd.Manifest == nil || rd.Manifest.Host == nil || rd.Manifest.Host.Before == nil || rd.Manifest.Host.Before.ClockIndex == nil {
+		return math.NaN()
+	}
+	return *rd.Manifest.Host.Before.ClockIndex
+}
+
+func stealOf(rd *runData) float64 {
+	if rd.Manifest == nil {
+		return math.NaN()
+	}
+	return stealShare(rd.Manifest)
+}
+
+func throttlesOf(rd *runData) float64 {
+	if rd.Manifest == nil {
+		return math.NaN()
+	}
+	return float64(throttles(rd.Manifest))
+}
+
+// lossShare is what the analyzed profile's collector lost beside what it saw.
+func (x *comparison) lossShare(side int) float64 {
+	sd := x.sides[side]
+	var lost int64
+	for _, rd := range sd.runs {
+		if col := rd.collector(x.profile); col != nil {
+			for _, name := range col.Lost {
+				lost = add(lost, col.Counters[name])
+			}
+		}
+	}
+	if lost <= 0 {
+		return 0
+	}
+	return float64(lost) / float64(lost+x.reports[side].Totals.Contentions)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/pprof/profile"
+
 	"contend/internal/recording"
 )
 
@@ -48,7 +50,7 @@ func TestThroughputAndLatencyAreOfTheUnrecordedWindow(t *testing.T) {
 func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 	run := func(process int, change func(*recording.Manifest)) Side {
 		m := manifest(process, 0)
-		m.Host = &recording.HostWindow{Before: &recording.HostState{Hostname: "a", CPUs: 2, Governor: "performance", Throttles: new(int64(5)), Steal: new(1.0)},
+		m.Host = &recording.HostWindow{Before: &recording.HostState{Hostname: "a", CPUs: 2, Governor: "performance", ClockIndex: new(3000.0), Throttles: new(int64(5)), Steal: new(1.0)},
 			After: &recording.HostState{Throttles: new(int64(5)), Steal: new(1.0)}}
 		if change != nil {
 			change(m)
@@ -69,6 +71,13 @@ func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 		"candidate lost 7 events": func(m *recording.Manifest) {
 			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
 		},
+		"throttled on one side only": func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
+		"steal":                      func(m *recording.Manifest) { m.Host.After.Steal = new(1.5) },
+		"loss differs: 0 % and": func(m *recording.Manifest) {
+			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
+		},
+		"collectors differ: waits and block+waits":     func(m *recording.Manifest) { m.Collectors = append(m.Collectors, recording.Collector{Name: "block"}) },
+		"clocks differ: 3000 and 2000":                 func(m *recording.Manifest) { m.Host.Before.ClockIndex = new(2000.0) },
 		"candidate: the processor was throttled":       func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
 		"candidate: the hypervisor took":               func(m *recording.Manifest) { m.Host.After.Steal = new(1.5) },
 		"candidate: the recording ended early":         func(m *recording.Manifest) { m.Ended = recording.EndedInterrupt },
@@ -131,5 +140,64 @@ func TestZerosAreTestedAsDifferences(t *testing.T) {
 	r := lockRow(t, d, "hot")
 	if r.Verdict != Regressed || r.Low == nil || *r.Ratio < 2 || !strings.Contains(r.Note, "differences") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestGoVersionsAreUnlikeWhereTheMeaningChanged: another version is a warning;
+// one across a change of what the profile means is a reason to refuse.
+func TestGoVersionsAreUnlikeWhereTheMeaningChanged(t *testing.T) {
+	run := func(profileName, version string, process int) Side {
+		m := manifest(process, 0)
+		m.Target.Go = version
+		m.Collectors[0].Name = profileName
+		b := newBuilder("contentions/count", "delay/nanoseconds").add("sync.(*Mutex).Unlock main.put@3 main.run@1", nil, 10, 1e9)
+		return Side{Runs: []Run{{Manifest: m, Profiles: map[string]*profile.Profile{profileName: b.p}}}}
+	}
+	for _, c := range []struct {
+		profile, before, after string
+		unlike                 bool
+	}{
+		{recording.Mutex, "go1.21.13", "go1.22.0", true},
+		{recording.Mutex, "go1.22.0", "go1.26.8", false},
+		{recording.Mutex, "go1.26.8 X:nogreenteagc", "go1.21.0", true},
+		{recording.Block, "go1.16.15", "go1.17", true},
+		{recording.Block, "go1.21.13", "go1.22.0", false},
+	} {
+		d := mustCompare(t, run(c.profile, c.before, 1), run(c.profile, c.after, 2), Options{Profile: c.profile})
+		if got := len(d.Unlike) > 0; got != c.unlike || !strings.Contains(strings.Join(d.Warnings, "\n"), "Go versions differ") {
+			t.Errorf("%s of %s and %s: unlike %q, warnings %q", c.profile, c.before, c.after, d.Unlike, d.Warnings)
+		}
+	}
+}
+
+// TestWindowsCountedInOperationsMayDiffer: the faster side is done earlier.
+func TestWindowsCountedInOperationsMayDiffer(t *testing.T) {
+	run := func(process int, seconds, ops int64) Side {
+		m := manifest(process, ops)
+		m.Collectors[0].EndMonoNS = seconds * 1e9
+		return Side{Runs: []Run{waitsRun(knownWaits(), m)}}
+	}
+	if d := mustCompare(t, run(1, 10, 1000), run(2, 7, 1010), Options{}); len(d.Unlike) != 0 {
+		t.Errorf("equal operations in windows of unequal length: %q", d.Unlike)
+	}
+	if d := mustCompare(t, run(1, 10, 1000), run(2, 7, 700), Options{}); len(d.Unlike) != 1 {
+		t.Errorf("a shorter window: %q", d.Unlike)
+	}
+}
+
+// TestConsumedProfilesGiveTheSame: giving the samples up changes no figure.
+func TestConsumedProfilesGiveTheSame(t *testing.T) {
+	sides := func() (Side, Side) {
+		return series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, map[string]float64{"hot": 1.3}))
+	}
+	base, cand := sides()
+	kept := mustCompare(t, base, cand, Options{Paired: true})
+	base, cand = sides()
+	consumed := mustCompare(t, base, cand, Options{Paired: true, Consume: true})
+	if string(jsonOf(t, kept)) != string(jsonOf(t, consumed)) {
+		t.Error("the comparison of consumed profiles differs")
+	}
+	if base.Runs[0].Profiles[recording.Waits].Sample != nil {
+		t.Error("the samples were kept")
 	}
 }

@@ -32,9 +32,10 @@ type verdict struct {
 // verdictKey is all that a verdict depends on, besides the stack.
 type verdictKey struct{ class, wait, lockLabel, state, profile string }
 
-// judged is a verdict remembered with its stack.
+// judged is a verdict remembered with its stack. Big profiles have a hundred
+// thousand stacks and a handful of keys, so the keys are shared.
 type judged struct {
-	key     verdictKey
+	key     *verdictKey
 	verdict *verdict
 }
 
@@ -46,6 +47,7 @@ type ruleSet struct {
 	waits      []waitRule
 	apps       []Application // the user's first
 	known      map[verdict]*verdict
+	keys       map[verdictKey]*verdictKey
 }
 
 type waitRule struct {
@@ -55,7 +57,7 @@ type waitRule struct {
 
 // newRuleSet puts the user's rules, if any, before the built-in ones.
 func newRuleSet(user *Rules) *ruleSet {
-	rs := &ruleSet{known: map[verdict]*verdict{}}
+	rs := &ruleSet{known: map[verdict]*verdict{}, keys: map[verdictKey]*verdictKey{}}
 	for _, src := range []*Rules{user, BuiltinRules()} {
 		if src == nil {
 			continue
@@ -176,7 +178,7 @@ func anyHits(frames []*frame, set bitset) bool {
 func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, r.state, profileName}
 	for _, j := range r.stack.verdicts {
-		if j.key == k {
+		if *j.key == k {
 			return j.verdict
 		}
 	}
@@ -201,7 +203,12 @@ func (rs *ruleSet) judge(profileName string, r *row) *verdict {
 		shared = &v
 		rs.known[v] = shared
 	}
-	r.stack.verdicts = append(r.stack.verdicts, judged{k, shared})
+	key := rs.keys[k]
+	if key == nil {
+		key = &k
+		rs.keys[k] = key
+	}
+	r.stack.verdicts = append(r.stack.verdicts, judged{key, shared})
 	return shared
 }
 

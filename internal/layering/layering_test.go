@@ -57,6 +57,7 @@ var rooms = map[string][]string{
 	"contend/internal/analyze":        {"contend/internal/recording"},
 	"contend/internal/analyze/render": {"contend/internal/analyze", "contend/internal/recording"},
 	"contend/internal/input":          {"contend/internal/analyze", "contend/internal/recording"},
+	"contend/internal/trial":          {"contend/internal/analyze", "contend/internal/input", "contend/internal/recording"},
 	"contend/internal/workload":       {"contend/internal/handover", "contend/internal/recording"},
 	"contend/internal/collect":        {"contend/bpf", "contend/internal/recording"},
 	"contend/internal/experiment":     {"contend/internal/collect", "contend/internal/workload", "contend/internal/analyze", "contend/internal/host", "contend/internal/input", "contend/internal/recording"},

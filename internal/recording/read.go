@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
@@ -16,12 +17,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Bounds on what is read, so that a damaged or hostile file ends in an error and
-// not in an exhausted machine. The largest real profile seen is 300 MB unpacked.
-const (
-	maxJSON    = 16 << 20
-	maxProfile = 1 << 30 // unpacked
-)
+// maxJSON bounds a manifest; for profiles see checkParsed.
+const maxJSON = 16 << 20
 
 // Recording is a recording on disk. Profiles are read when asked for.
 type Recording struct {
@@ -100,29 +97,36 @@ func ReadProfile(path string) (*profile.Profile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p, err := readProfile(f, maxProfile)
+	p, err := readProfile(f, maxUnpacked, maxParsed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
 }
 
-func readProfile(r io.Reader, limit int64) (*profile.Profile, error) {
-	b, err := readAtMost(r, limit)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) == 0 {
+// readProfile reads a profile of at most unpacked bytes that takes at most
+// parsed bytes of memory.
+func readProfile(r io.Reader, unpacked, parsed int64) (*profile.Profile, error) {
+	in := bufio.NewReader(r)
+	magic, err := in.Peek(2)
+	if len(magic) == 0 {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
 		return nil, errors.New("not a pprof profile: the file is empty")
 	}
-	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
+	r = in
+	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		if r, err = gzip.NewReader(in); err != nil {
 			return nil, fmt.Errorf("damaged gzip: %w", err)
 		}
-		if b, err = readAtMost(z, limit); err != nil {
-			return nil, fmt.Errorf("cannot unpack: %w", err)
-		}
+	}
+	b, err := readAtMost(r, unpacked)
+	if err != nil {
+		return nil, fmt.Errorf("cannot unpack: %w", err)
+	}
+	if err := checkParsed(b, parsed); err != nil {
+		return nil, err
 	}
 	p, err := profile.ParseUncompressed(b)
 	if err != nil {

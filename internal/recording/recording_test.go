@@ -161,13 +161,15 @@ func TestReadProfileRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		"empty":     {nil, "empty"},
-		"text":      {[]byte("<html>404</html>"), "not a pprof profile"},
-		"torn gzip": {bomb.Bytes()[:20], "unpack"},
-		"gzip bomb": {bomb.Bytes(), "refused"},
+		"empty":                {nil, "empty"},
+		"text":                 {[]byte("<html>404</html>"), "not a pprof profile"},
+		"torn gzip":            {bomb.Bytes()[:20], "unpack"},
+		"gzip bomb":            {bomb.Bytes(), "refused"},
+		"samples of two bytes": {bytes.Repeat([]byte{fieldSample<<3 | 2, 0}, 20<<10), "parsing it would take"},
+		"cut field":            {[]byte{fieldSample<<3 | 2, 9, 1}, "ends within a field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readProfile(bytes.NewReader(c.in), 64<<10); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := readProfile(bytes.NewReader(c.in), 64<<10, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want something about %q", err, c.want)
 			}
 		})
@@ -204,7 +206,7 @@ func FuzzReadProfile(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if p, err := readProfile(bytes.NewReader(in), 1<<20); err == nil {
+		if p, err := readProfile(bytes.NewReader(in), 1<<20, 16<<20); err == nil {
 			if err := p.CheckValid(); err != nil {
 				t.Errorf("accepted an invalid profile: %v", err)
 			}

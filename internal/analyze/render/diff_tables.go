@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 
 	"contend/internal/analyze"
@@ -43,12 +44,12 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		}
 		row := row{cells: diffLockCells(d, r)}
 		if len(t.rows) == 0 || (decided(r) && spelled < detailedRows) {
-			row.details = diffLockDetails(r, was[r.Name], is[r.Name])
+			row.details = diffLockDetails(r, was[cmp.Or(r.MovedFrom, r.Name)], is[r.Name])
 			spelled++
-		} else if r.Verdict == analyze.Inconclusive {
-			row.details = power(r)
+		} else {
+			row.details = append(movedDetail(r), power(r)...)
 		}
-		row.more, row.histograms = lockMore(was[r.Name], is[r.Name])
+		row.more, row.histograms = lockMore(was[cmp.Or(r.MovedFrom, r.Name)], is[r.Name])
 		t.rows = append(t.rows, row)
 	}
 	if total > len(t.rows) {
@@ -110,6 +111,14 @@ func diffLockDetails(r *analyze.Row, was, is *analyze.Lock) []detail {
 	return append(out, power(r)...)
 }
 
+// movedDetail says where a row's time was charged before.
+func movedDetail(r *analyze.Row) []detail {
+	if r.MovedFrom == "" {
+		return nil
+	}
+	return []detail{{key: "moved from", name: short(r.MovedFrom)}}
+}
+
 // power says what an inconclusive row could have shown, and what it would take.
 func power(r *analyze.Row) []detail {
 	if r.Verdict != analyze.Inconclusive || !finite(r.MDE) {
@@ -127,19 +136,26 @@ func power(r *analyze.Row) []detail {
 func diffRows(d *analyze.Diff, by string, limit int) table {
 	title := map[string]string{"boundary": "boundaries", "root": "roots", "function": "functions", "waker": "wakers", "category": "categories"}[by]
 	t := table{id: title, title: title, cols: []column{text(by), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
-	total := 0
+	var rest []analyze.Row
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		if r.By != by {
-			continue
+		switch {
+		case r.By != by:
+		case limit >= 0 && len(t.rows) >= limit:
+			rest = append(rest, *r)
+		default:
+			t.rows = append(t.rows, row{cells: rowCells(d, r, named(short(r.Name))), details: movedDetail(r)})
 		}
-		total++
-		if limit >= 0 && total > limit {
-			continue
-		}
-		t.rows = append(t.rows, row{cells: rowCells(d, r, named(short(r.Name)))})
 	}
-	t.note = leftOver(total, len(t.rows))
+	switch {
+	case len(rest) > 0 && by == "function": // on one stack there are several: they do not add up
+		t.note = leftOver(len(t.rows)+len(rest), len(t.rows))
+	case len(rest) > 0:
+		others := analyze.Others(rest)
+		t.rows = append(t.rows, row{cells: rowCells(d, &others, words(others.Name))})
+	default:
+		t.note = leftOver(len(t.rows), len(t.rows))
+	}
 	return t
 }
 

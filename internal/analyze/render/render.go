@@ -1,5 +1,6 @@
 // Package render turns the views of package analyze into output: text,
-// Markdown, JSON, CSV, HTML, SVG, folded stacks and speedscope files.
+// Markdown, JSON, CSV, HTML, SVG, folded stacks and speedscope files; a diff
+// also into JUnit XML and lines for benchstat.
 //
 // It computes nothing but presentation. Every quantity arrives in base units
 // (nanoseconds, counts, ratios) and is scaled once, where it is printed. Names
@@ -30,9 +31,14 @@ const (
 	SVG        Format = "svg"
 	Folded     Format = "folded"
 	Speedscope Format = "speedscope"
+	JUnit      Format = "junit"     // of a comparison only
+	Benchstat  Format = "benchstat" // of a comparison only
 )
 
-// Formats lists what Report and Diff write, in the order of the help text.
+// DiffFormats lists what Diff writes, in the order of the help text.
+func DiffFormats() []Format { return append(Formats(), JUnit, Benchstat) }
+
+// Formats lists what both Report and Diff write, in the order of the help text.
 func Formats() []Format {
 	return []Format{Text, Markdown, JSON, CSV, HTML, SVG, Folded, Speedscope}
 }
@@ -84,6 +90,10 @@ func Diff(w io.Writer, d *analyze.Diff, f Format, o Options) error {
 		return writeJSON(w, diffJSON{Diff: d, Experiment: o.Experiment, Reproduce: o.Reproduce})
 	case CSV:
 		return diffCSV(w, d, o.By)
+	case JUnit:
+		return writeJUnit(w, d)
+	case Benchstat:
+		return writeBenchstat(w, d)
 	case SVG, Folded, Speedscope:
 		return writeFlames(w, f, o, d.Flames, sideTitles(d.Baseline, d.Candidate))
 	}
@@ -92,7 +102,7 @@ func Diff(w io.Writer, d *analyze.Diff, f Format, o Options) error {
 
 func unknownFormat(f Format) error {
 	var names []string
-	for _, known := range Formats() {
+	for _, known := range DiffFormats() {
 		names = append(names, string(known))
 	}
 	return fmt.Errorf("unknown format %q; choose one of %s", f, strings.Join(names, ", "))
