@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/input"
+	"contend/internal/recording"
 )
 
 type diffOptions struct {
@@ -94,9 +94,9 @@ func writeDiffPprof(w io.Writer, name string, base, cand analyze.Side) error {
 	if err != nil {
 		return err
 	}
+	b = recording.Negate(b)
 	b.SetLabel("pprof::base", []string{"true"})
-	b.Scale(-1)
-	p, err := profile.Merge([]*profile.Profile{b, c})
+	p, err := recording.MergeProfiles(b, c)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (x *comparison) diff() *Diff {
 	for _, r := range x.reports {
 		r.limit(limit)
 	}
-	d.Flames = x.flames(x.sides, x.per == PerOperation)
+	d.Flames = x.flames(x.sides, x.per)
 	d.Warnings = x.diffWarnings()
 	return d
 }

@@ -49,7 +49,7 @@ func (c *corpus) report(index int) *Report {
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
 	r.limit(c.options.Limit)
-	r.Flames = c.flames([]*sideData{sd}, false)
+	r.Flames = c.flames([]*sideData{sd}, "")
 	r.Warnings = c.sideWarnings(sd, r)
 	return r
 }

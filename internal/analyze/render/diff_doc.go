@@ -18,8 +18,8 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	doc := &document{
 		title:      sides[0] + " → " + sides[1],
 		header:     header(sides, diffLength(d), both, d.Lost[:]...),
-		warnings:   cleanAll(d.Warnings),
-		lost:       append(lostLines(sides[0], d.Baseline.Lost), lostLines(sides[1], d.Candidate.Lost)...),
+		warnings:   foldWarnings(d.Warnings),
+		lost:       append(lostLine(sides[0], d.Baseline.Lost), lostLine(sides[1], d.Candidate.Lost)...),
 		gate:       gateLines(d.Gate),
 		flames:     d.Flames,
 		sides:      sides,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // The page is one file that needs nothing else. Its policy lets exactly its own
@@ -41,7 +42,11 @@ type pageView struct {
 	Experiment    *pageExperiment
 	Background    []pageTable
 	Reproduce     []string
+	Contents      []pageLink
 }
+
+// pageLink is an entry of the page's table of contents.
+type pageLink struct{ ID, Title string }
 
 type pageChip struct {
 	Text  string
@@ -122,7 +127,35 @@ func writeHTML(w io.Writer, d *document) error {
 	if e := d.experiment; e != nil {
 		v.Experiment = pageExperimentOf(e)
 	}
+	v.Contents = v.contents()
 	return pageTemplate.Execute(w, v)
+}
+
+// contents lists the page's sections in their order. The flame graphs are one
+// entry: each has its own heading there.
+func (v *pageView) contents() []pageLink {
+	var links []pageLink
+	tables := func(all []pageTable) {
+		for _, t := range all {
+			title, _, _ := strings.Cut(t.Title, ":")
+			links = append(links, pageLink{"section-" + t.ID, capital(title)})
+		}
+	}
+	tables(v.Tables)
+	if v.Experiment != nil {
+		links = append(links, pageLink{"experiment", "Runs in pairs"})
+	}
+	if len(v.Flames) > 0 {
+		links = append(links, pageLink{"flame-0", "Flame graphs"})
+	}
+	if v.Experiment != nil {
+		tables(v.Experiment.Tables)
+	}
+	tables(v.Background)
+	if len(v.Reproduce) > 0 {
+		links = append(links, pageLink{"reproduce", "Reproduce"})
+	}
+	return links
 }
 
 func pageFile(name string) string {
