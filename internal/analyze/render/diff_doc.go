@@ -39,7 +39,11 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 		return doc, nil
 	}
 	doc.states = states([]analyze.Goroutines{d.Baseline.Goroutines, d.Candidate.Goroutines}, []string{"baseline", "candidate"}, stateMarks(d))
-	doc.idle = idleLine(average(d.Baseline.Goroutines.Idle)+" → "+average(d.Candidate.Goroutines.Idle), d.Candidate.Rules)
+	idle := average(d.Baseline.Goroutines.Idle) + " → " + average(d.Candidate.Goroutines.Idle)
+	if d.Baseline.Goroutines.Idle == nil && d.Candidate.Goroutines.Idle == nil {
+		idle = notCaptured
+	}
+	doc.idle = idleLine(idle, d.Candidate.Rules)
 	return doc, nil
 }
 

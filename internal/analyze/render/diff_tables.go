@@ -177,7 +177,7 @@ func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 
 // workloadTable has throughput and every latency with its interval.
 func workloadTable(d *analyze.Diff) table {
-	t := table{id: "workload", title: "throughput and latency", cols: []column{text(""), number("baseline → candidate"), number("change (95 % interval)"), number("n")}}
+	t := table{id: "workload", title: "throughput and latency", cols: []column{text("quantity"), number("baseline → candidate"), number("change (95 % interval)"), number("n")}}
 	add := func(name string, c *analyze.Change) {
 		rel := orWord(relative(c.Ratio, c.Low, c.High), "unknown")
 		sort := 0.0

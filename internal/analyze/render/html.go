@@ -89,7 +89,7 @@ type pageExperiment struct {
 	Tables          []pageTable
 }
 
-// filterFrom is the number of rows from which a table gets a filter box.
+// filterFrom is the number of rows from which a table of names gets a filter box.
 const filterFrom = 8
 
 func writeHTML(w io.Writer, d *document) error {
@@ -193,7 +193,7 @@ func pageTables(all []table) []pageTable {
 }
 
 func pageTableOf(t *table) pageTable {
-	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom}
+	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom && t.rows[0].cells[0].name}
 	for _, c := range t.cols {
 		out.Cols = append(out.Cols, pageColumn{c.title, c.text, c.extra})
 	}
