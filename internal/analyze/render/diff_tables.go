@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 
 	"contend/internal/analyze"
 )
@@ -32,9 +33,10 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("held up"), text("verdict")}}
 	was, is := locksByName(d.Baseline), locksByName(d.Candidate)
 	total, spelled := 0, 0
+	rare := onlyRare(d.Rows)
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		if r.By != analyze.ByLock || r.Verdict == analyze.TooRare {
+		if r.By != analyze.ByLock || r.Verdict == analyze.TooRare && !rare {
 			continue
 		}
 		total++
@@ -56,6 +58,12 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	}
 	t.note = joinNotes(t.note, trailer(d))
 	return t
+}
+
+// onlyRare: where no lock had waits enough to be tested, an empty table would
+// hide what there is.
+func onlyRare(rows []analyze.Row) bool {
+	return !slices.ContainsFunc(rows, func(r analyze.Row) bool { return r.By == analyze.ByLock && r.Verdict != analyze.TooRare })
 }
 
 func diffLockCells(d *analyze.Diff, r *analyze.Row) []cell {
