@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -39,9 +40,9 @@ func (r *Result) Diff(o analyze.Options) (*analyze.Diff, error) {
 	return analyze.Compare(baseline, candidate, o)
 }
 
-// WriteReports writes report.md, report.html, report.json and diff.svg into the
-// experiment's folder, and the first screen to stdout. command made it.
-func (r *Result) WriteReports(command string, stdout io.Writer) error {
+// WriteReports writes report.md, report.html, report.json and diff.svg into dir,
+// and the first screen to stdout. command made the experiment.
+func (r *Result) WriteReports(dir, command string, stdout io.Writer) error {
 	d, err := r.Diff(analyze.Options{})
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (r *Result) WriteReports(command string, stdout io.Writer) error {
 		if err := render.Diff(&b, d, out.format, o); err != nil {
 			return err
 		}
-		if err := recording.WriteFile(filepath.Join(r.Dir, out.file), b.Bytes()); err != nil {
+		if err := recording.WriteFile(filepath.Join(dir, out.file), b.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -77,6 +78,7 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 			" (throughput and latency are of these), then one recorded (waits are of these)", set.Pairs),
 		Notes: s.Warnings,
 	}
+	about := subjects[r.State.Name]
 	by := map[string]map[int]attribution{}
 	for i := range s.Series {
 		name := s.Series[i].Series
@@ -84,13 +86,23 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 		if by[name], err = r.attribute(name); err != nil {
 			return nil, err
 		}
-		a := arm(&s.Series[i], s)
+		a := arm(&s.Series[i], s, about.notes)
 		lock := middle(by[name], perOp)
 		a.Figures = append(a.Figures, render.Figure{Name: studiedLock + " wait per message", Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		if about.figures != nil {
+			more, err := about.figures(r, name)
+			if err != nil {
+				return nil, err
+			}
+			a.Figures = append(a.Figures, more...)
+		}
 		x.Arms = append(x.Arms, a)
 	}
-	if r.State.Name == "handover" {
-		x.Findings = handoverFindings(s, by)
+	if about.findings != nil {
+		var err error
+		if x.Findings, err = about.findings(r, s, by); err != nil {
+			return nil, err
+		}
 	}
 	for _, run := range r.Runs {
 		v := view(run, len(s.Series))
@@ -102,13 +114,16 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 	return x, nil
 }
 
-func arm(a *ArmSummary, s *Summary) render.Arm {
-	out := render.Arm{Name: a.Series, What: armNotes[a.Series]}
+func arm(a *ArmSummary, s *Summary, notes map[string]string) render.Arm {
+	out := render.Arm{Name: a.Series, What: notes[a.Series]}
 	if a.Series == ControlSeries {
 		out.What = "the control: the " + a.Arm + " arm once more; what differs is noise"
 	}
 	c := s.Comparison(a.Series)
 	for _, f := range figures {
+		if !slices.ContainsFunc(s.Series, func(a ArmSummary) bool { return f.arm(&a).Center != 0 }) {
+			continue // the workload has no such thing
+		}
 		e := f.arm(a)
 		out.Figures = append(out.Figures, render.Figure{Name: f.name, Unit: f.unit, Value: e.Center, Low: e.Low, High: e.High})
 		if c != nil {

@@ -54,16 +54,23 @@ func Merge(all []*Recording) (*Merged, error) {
 	}
 	for _, name := range names {
 		parts := make([]*profile.Profile, len(all))
+		var bursts int64 // of the recordings before
 		for i, r := range all {
 			p, err := r.Profile(name)
 			if err != nil {
 				return nil, err
 			}
+			last := bursts
 			for _, s := range p.Sample {
 				for k, addr := range s.NumLabel[LabelLockAddr] {
 					s.NumLabel[LabelLockAddr][k] = int64(apart(uint64(addr), processes[i]))
 				}
+				for k, n := range s.NumLabel[LabelBurst] { // numbered from 1 in each recording
+					s.NumLabel[LabelBurst][k] = n + bursts
+					last = max(last, n+bursts)
+				}
 			}
+			bursts = last
 			parts[i] = p
 		}
 		if m.Profiles[name], err = MergeProfiles(parts...); err != nil {
