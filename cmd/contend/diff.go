@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/input"
+	"contend/internal/recording"
 )
 
 type diffOptions struct {
@@ -103,9 +103,9 @@ func writeDiffPprof(w io.Writer, name string, base, cand analyze.Side) error {
 	if err != nil {
 		return err
 	}
+	b = recording.Negate(b)
 	b.SetLabel("pprof::base", []string{"true"})
-	b.Scale(-1)
-	p, err := profile.Merge([]*profile.Profile{b, c})
+	p, err := recording.MergeProfiles(b, c)
 	if err != nil {
 		return err
 	}

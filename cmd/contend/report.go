@@ -29,6 +29,8 @@ type viewOptions struct {
 	limit   int
 	limited bool // --limit was given
 	strict  bool
+	flame   string
+	base    string // report only
 }
 
 const formatPprof = "pprof"
@@ -43,6 +45,7 @@ func (o *viewOptions) add(f *pflag.FlagSet, formats []render.Format) {
 	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
 	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
 	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
+	f.StringVar(&o.flame, "flame", "", "svg, folded, speedscope: the flame graph to write: "+strings.Join(analyze.FlameNames(), ", "))
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; a diff also exits 2 if unlike things are compared, 3 if a gate cannot be decided")
 }
 
@@ -55,6 +58,12 @@ func (o *viewOptions) check(formats []render.Format) error {
 	}
 	if o.limit < 1 {
 		return usagef("--limit %d: must be at least 1", o.limit)
+	}
+	if o.flame != "" && !slices.Contains(analyze.FlameNames(), o.flame) {
+		return usagef("--flame %s: unknown; there are %s", o.flame, strings.Join(analyze.FlameNames(), ", "))
+	}
+	if f := render.Format(o.format); o.flame != "" && f != render.SVG && f != render.Folded && f != render.Speedscope {
+		return usagef("--flame goes with --format svg, folded or speedscope")
 	}
 	return nil
 }
@@ -101,6 +110,7 @@ func newReport() *cobra.Command {
 		},
 	}
 	o.add(c.Flags(), render.Formats())
+	c.Flags().StringVar(&o.base, "base", "", "an earlier pprof file of the same process: report what came since")
 	return c
 }
 
@@ -113,6 +123,11 @@ func runReport(o viewOptions, path string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.base != "" {
+		if err := since(o.base, &side); err != nil {
+			return err
+		}
+	}
 	r, err := analyze.NewReport(side, opt)
 	if err != nil {
 		return err
@@ -122,7 +137,11 @@ func runReport(o viewOptions, path string, stdout io.Writer) error {
 		if o.format == formatPprof {
 			return writePprof(w, r.Profile, side)
 		}
-		return render.Report(w, r, render.Format(o.format), o.render(stdout, path))
+		view := o.render(stdout, path)
+		if o.base != "" {
+			view.Reproduce[0] += " --base " + o.base
+		}
+		return render.Report(w, r, render.Format(o.format), view)
 	}); err != nil {
 		return err
 	}
@@ -132,13 +151,34 @@ func runReport(o viewOptions, path string, stdout io.Writer) error {
 	return nil
 }
 
+// since takes an earlier snapshot of the same process's cumulative profile off
+// a side.
+func since(path string, side *analyze.Side) error {
+	base, _, err := input.Side(path)
+	if err != nil {
+		return err
+	}
+	if len(side.Runs) != 1 || side.Runs[0].Manifest != nil || len(base.Runs) != 1 || base.Runs[0].Manifest != nil {
+		return usagef("--base takes pprof files, of a profile that counts from the start of its process: recordings hold differences already")
+	}
+	for name, p := range side.Runs[0].Profiles {
+		for _, b := range base.Runs[0].Profiles { // one, of whatever kind it was taken for
+			if side.Runs[0].Profiles[name], err = recording.Subtract(p, b); err != nil {
+				return fmt.Errorf("%s and %s: %w", path, side.Runs[0].Path, err)
+			}
+		}
+	}
+	side.Name += " since " + base.Name
+	return nil
+}
+
 // render says how the tables are to be drawn. paths are the command's arguments.
 func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
 	r := textOptions(stdout, o.limit)
 	if !o.limited && o.format != string(render.Text) {
 		r.Limit = 0 // the format's own: only a terminal is short of room
 	}
-	r.By = o.by
+	r.By, r.Flame = o.by, o.flame
 	if o.output != "" {
 		r.Color = false
 	}
@@ -184,6 +224,14 @@ func writePprof(w io.Writer, name string, side analyze.Side) error {
 	return p.Write(w)
 }
 
+func writeProfile(path string, p *profile.Profile) error {
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		return err
+	}
+	return recording.WriteFile(path, b.Bytes())
+}
+
 func merged(name string, side analyze.Side) (*profile.Profile, error) {
 	var all []*profile.Profile
 	for _, r := range side.Runs {
@@ -193,5 +241,5 @@ func merged(name string, side analyze.Side) (*profile.Profile, error) {
 		}
 		all = append(all, p)
 	}
-	return profile.Merge(all)
+	return recording.MergeProfiles(all...)
 }

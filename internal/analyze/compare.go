@@ -86,7 +86,7 @@ func (x *comparison) diff() *Diff {
 		r.limit(limit)
 	}
 	if !x.options.SkipFlames {
-		d.Flames = x.flames(x.sides, x.per == PerOperation)
+		d.Flames = x.flames(x.sides, x.per)
 	}
 	d.Warnings, d.Unlike = x.diffWarnings()
 	return d

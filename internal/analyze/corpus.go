@@ -50,7 +50,7 @@ func newCorpus(sides []Side, o Options) (*corpus, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	name, err := chooseProfile(sides, o.Profile)
+	name, err := ChooseProfile(sides, o.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -8,12 +8,14 @@ import (
 	"contend/internal/recording"
 )
 
-// maxFlameStacks bounds a flame graph's tree: the largest stacks are kept, the
-// rest becomes one box, so that the sum stays.
+// maxFlameStacks bounds a flame graph's tree: the largest stacks are kept. The
+// others stand in one box where they leave the stacks kept, so that every
+// parent's sum stays.
 const maxFlameStacks = 20000
 
 // flameStack is one path of a flame graph, root first.
 type flameStack struct {
+	head   []flameName // synthetic frames before the root
 	stack  *stack
 	tail   []flameName // synthetic frames after the leaf
 	values [2]float64
@@ -21,45 +23,99 @@ type flameStack struct {
 
 type flameName struct{ name, kind string }
 
-// flames makes the flame graphs of one side or of two. perOp divides each
-// side's values by its operations.
-func (c *corpus) flames(sides []*sideData, perOp bool) []Flame {
-	unit := "ns"
-	var by [2]float64
-	for i, sd := range sides {
-		by[i] = 1
-		if perOp {
-			unit = "ns/op"
-			by[i] = float64(sd.operations())
-		} else if len(sides) == 2 {
-			unit = "ns/s"
-			by[i] = float64(sd.wall()) / 1e9
-		}
-	}
-	b := flameBuilder{sides: sides, by: by, unit: unit, keys: len(sides) == 2}
+// flameKind is one flame graph that can be made: which rows it shows, and how
+// each row's stack is drawn.
+type flameKind struct {
+	name, title string
+	rows        func(*runData) []row
+	keep        func(*row) bool
+	value       func(*row) int64
+	head, tail  func(*row) []flameName // nil for none
+}
+
+// Names of the flame graphs, as --flame takes them.
+const (
+	FlameWaiters = "waiters"  // blocked time by the stack that waited
+	FlameLocks   = "locks"    // the same of lock waits, under the lock's name
+	FlameHolders = "holders"  // lock time by the stack that held
+	FlameWakers  = "wakers"   // lock time by the stack that woke
+	FlameOffWake = "off-wake" // the stack that waited, then the site that woke it
+	FlameOther   = "other"    // back-pressure, hand-off and runtime waits
+	FlameThreads = "off-cpu"  // threads off the CPU
+)
+
+// FlameNames lists them in the order of a report.
+func FlameNames() []string {
+	return []string{FlameWaiters, FlameLocks, FlameHolders, FlameWakers, FlameOffWake, FlameOther, FlameThreads}
+}
+
+func (c *corpus) flameKinds() []flameKind {
 	own := func(rd *runData) []row { return rd.rows }
-	flames := []Flame{b.build("waiters", "blocked time by who waited", own, isBlocked, nil)}
-	flames = b.append(flames, "wakers", "lock waits by waiter, then the site that ended the wait", own,
-		func(r *row) bool { return r.lock != nil && r.waker != "" },
-		func(r *row) []flameName {
-			fn, _, _ := cutLast(r.waker, " ")
-			return []flameName{{"[woken by]", KindMark}, {shortName(fn), frameKind(fn, c.table.modules)}}
-		})
 	holders := func(rd *runData) []row { return rd.holders }
-	flames = b.append(flames, "holders", "lock time by who held the lock", holders, func(r *row) bool { return r.charge == recording.ChargeHeld }, nil)
-	flames = b.append(flames, "releases", "lock time by who woke the waiter", holders, func(r *row) bool { return r.charge != recording.ChargeHeld }, nil)
-	flames = b.append(flames, "other waits", "back-pressure, hand-off and runtime waits", own, func(r *row) bool {
-		cat := r.verdict.category
-		return cat == catBackPressure || cat == catHandoff || cat == catRuntime
-	}, nil)
+	delay := func(r *row) int64 { return r.delay }
+	kinds := []flameKind{
+		{name: FlameWaiters, title: "blocked time by who waited", rows: own, value: delay,
+			keep: func(r *row) bool { return r.verdict.category == catBlocked }},
+		{name: FlameLocks, title: "lock waits by lock, then by who waited", rows: own, value: delay,
+			keep: func(r *row) bool { return r.lock != nil },
+			head: func(r *row) []flameName { return []flameName{{r.lock.name, KindMark}} }},
+		{name: FlameHolders, title: "lock time by who held the lock", rows: holders, value: delay,
+			keep: func(r *row) bool { return r.charge == recording.ChargeHeld }},
+		{name: FlameWakers, title: "lock time by who woke the waiter", rows: holders, value: delay,
+			keep: func(r *row) bool { return r.charge != recording.ChargeHeld }},
+		{name: FlameOffWake, title: "waits by who waited, then by the site that ended the wait", rows: own, value: delay,
+			keep: func(r *row) bool { return r.waker != "" && (r.verdict.category == catBlocked || isOther(r)) },
+			tail: c.wakerFrames},
+		{name: FlameOther, title: "back-pressure, hand-off and runtime waits", rows: own, value: delay, keep: isOther},
+	}
 	if c.profile != recording.OffCPU {
-		flames = b.append(flames, "off-CPU", "threads off the CPU, without idle ones", func(rd *runData) []row { return rd.threads },
-			func(r *row) bool { return r.verdict.category != catIdle }, nil)
+		kinds = append(kinds, flameKind{name: FlameThreads, title: "threads off the CPU, without idle ones",
+			rows:  func(rd *runData) []row { return rd.threads },
+			keep:  func(r *row) bool { return r.verdict.category != catIdle },
+			value: func(r *row) int64 { return add(r.delay, r.runq) }})
+	}
+	return kinds
+}
+
+func isOther(r *row) bool {
+	switch r.verdict.category {
+	case catBackPressure, catHandoff, catRuntime:
+		return true
+	}
+	return false
+}
+
+// wakerFrames are the frames above a waiter's leaf in the off-wake graph. The
+// mark between them tells where one goroutine's stack ends and another's begins.
+func (c *corpus) wakerFrames(r *row) []flameName {
+	fn, _, _ := cutLast(r.waker, " ")
+	return []flameName{{"[woken by]", KindMark}, {functionKey(fn), frameKind(fn, c.table.modules)}}
+}
+
+// flames makes the flame graphs of one side, or of two by per. Those without a
+// stack are left out, but for the first.
+func (c *corpus) flames(sides []*sideData, per string) []Flame {
+	b := flameBuilder{sides: sides, by: [2]float64{1, 1}, unit: "ns", keys: len(sides) == 2}
+	for i, sd := range sides {
+		if len(sides) < 2 {
+			break
+		}
+		switch per {
+		case PerOperation:
+			b.unit, b.by[i] = "ns/op", float64(sd.operations())
+		case PerSecond:
+			b.unit, b.by[i] = "ns/s", float64(sd.wall())/1e9
+		} // PerRecording: nothing is known to divide by
+	}
+	var flames []Flame
+	for _, kind := range c.flameKinds() {
+		f := b.build(&kind)
+		if len(flames) == 0 || len(f.Root.Children) > 0 {
+			flames = append(flames, f)
+		}
 	}
 	return flames
 }
-
-func isBlocked(r *row) bool { return r.verdict.category == catBlocked }
 
 func (sd *sideData) operations() int64 {
 	var n int64
@@ -85,52 +141,40 @@ type flameBuilder struct {
 	keys  bool // frames by their keys, so that two builds meet
 }
 
-// append adds a flame graph unless it is empty.
-func (b *flameBuilder) append(to []Flame, name, title string, rows func(*runData) []row, keep func(*row) bool, tail func(*row) []flameName) []Flame {
-	if f := b.build(name, title, rows, keep, tail); len(f.Root.Children) > 0 {
-		return append(to, f)
-	}
-	return to
-}
-
-func (b *flameBuilder) build(name, title string, rows func(*runData) []row, keep func(*row) bool, tail func(*row) []flameName) Flame {
+func (b *flameBuilder) build(kind *flameKind) Flame {
 	type key struct {
-		stack *stack
-		tail  string
+		stack     *stack
+		synthetic string
 	}
 	sums := map[key]*flameStack{}
-	for side, sd := range b.sides {
-		if b.by[side] <= 0 {
-			continue
+	visit := func(side int, r *row) {
+		v := kind.value(r)
+		if v == 0 || !kind.keep(r) {
+			return
 		}
+		s := flameStack{stack: r.stack}
+		k := key{stack: r.stack}
+		if kind.head != nil {
+			s.head = kind.head(r)
+		}
+		if kind.tail != nil {
+			s.tail = kind.tail(r)
+		}
+		for _, names := range [][]flameName{s.head, s.tail} {
+			for _, f := range names {
+				k.synthetic += f.name + "\x00"
+			}
+		}
+		if sums[k] == nil {
+			sums[k] = &s
+		}
+		sums[k].values[side] += float64(v)
+	}
+	for side, sd := range b.sides {
 		for _, rd := range sd.runs {
-			rs := rows(rd)
-			for i := range rs {
-				r := &rs[i]
-				if !keep(r) {
-					continue
-				}
-				v := r.delay
-				if name == "off-CPU" {
-					v = add(v, r.runq)
-				}
-				if v == 0 {
-					continue
-				}
-				k := key{stack: r.stack}
-				var t []flameName
-				if tail != nil {
-					t = tail(r)
-					for _, f := range t {
-						k.tail += f.name + "\x00"
-					}
-				}
-				s := sums[k]
-				if s == nil {
-					s = &flameStack{stack: r.stack, tail: t}
-					sums[k] = s
-				}
-				s.values[side] += float64(v) // whole ns: the order of summing does not matter
+			rows := kind.rows(rd)
+			for i := range rows {
+				visit(side, &rows[i])
 			}
 		}
 	}
@@ -140,37 +184,32 @@ func (b *flameBuilder) build(name, title string, rows func(*runData) []row, keep
 	}
 	root := b.tree(stacks)
 	b.scale(root)
-	return Flame{Name: name, Title: title, Unit: b.unit, Sides: len(b.sides), Root: root}
+	return Flame{Name: kind.name, Title: kind.title, Unit: b.unit, Sides: len(b.sides), Root: root}
 }
 
-// scale divides what was summed in whole nanoseconds, at the very end.
+// scale divides the sums, which until then are whole nanoseconds, so that they
+// do not depend on the order in which stacks came.
 func (b *flameBuilder) scale(n *Node) {
-	for side, by := range b.by {
-		if by > 0 {
-			n.Values[side] /= by
-		}
+	for side := range n.Values {
+		n.Values[side] = b.value(n.Values, side)
 	}
-	for _, child := range n.Children {
-		b.scale(child)
+	for _, c := range n.Children {
+		b.scale(c)
 	}
 }
 
-// weight is what a stack counts when only the largest are kept.
-func (b *flameBuilder) weight(s *flameStack) float64 {
-	w := 0.0
-	for side, by := range b.by {
-		if by > 0 {
-			w += s.values[side] / by
-		}
+func (b *flameBuilder) value(sums [2]float64, side int) float64 {
+	if b.by[side] <= 0 {
+		return 0
 	}
-	return w
+	return sums[side] / b.by[side]
 }
 
 // tree builds the tree from stacks sorted root first: a stack shares the boxes
 // of its predecessor as far as their frames agree.
 func (b *flameBuilder) tree(stacks []*flameStack) *Node {
 	root := &Node{Name: "all", Kind: KindMark}
-	stacks, rest, left := b.largest(stacks)
+	stacks, small := b.largest(stacks)
 	slices.SortFunc(stacks, b.compare)
 	path := []*Node{root}
 	var previous *flameStack
@@ -190,57 +229,101 @@ func (b *flameBuilder) tree(stacks []*flameStack) *Node {
 			path = append(path, node)
 		}
 		for _, n := range path {
-			n.Values[0] += s.values[0]
-			n.Values[1] += s.values[1]
+			n.add(s.values)
 		}
 		previous = s
 	}
-	if left > 0 {
-		root.Values[0] += rest[0]
-		root.Values[1] += rest[1]
-		more := &Node{Name: fmt.Sprintf("[%d smaller stacks]", left), Kind: KindMark, Values: rest}
-		root.Children = append(root.Children, more)
-		slices.SortFunc(root.Children, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
-	}
+	b.addSmall(root, small)
 	return root
 }
 
-// largest keeps the largest stacks and sums the rest.
-func (b *flameBuilder) largest(stacks []*flameStack) (kept []*flameStack, rest [2]float64, left int) {
+func (n *Node) add(values [2]float64) {
+	n.Values[0] += values[0]
+	n.Values[1] += values[1]
+}
+
+// largest splits off the stacks that the tree has no room for.
+func (b *flameBuilder) largest(stacks []*flameStack) (kept, small []*flameStack) {
 	if len(stacks) <= maxFlameStacks {
-		return stacks, rest, 0
+		return stacks, nil
 	}
+	weight := func(s *flameStack) float64 { return b.value(s.values, 0) + b.value(s.values, 1) }
 	slices.SortFunc(stacks, func(x, y *flameStack) int {
-		if c := cmp.Compare(b.weight(y), b.weight(x)); c != 0 {
+		if c := cmp.Compare(weight(y), weight(x)); c != 0 {
 			return c
 		}
 		return b.compare(x, y)
 	})
-	for _, s := range stacks[maxFlameStacks:] {
-		rest[0] += s.values[0]
-		rest[1] += s.values[1]
-	}
-	return stacks[:maxFlameStacks], rest, len(stacks) - maxFlameStacks
+	return stacks[:maxFlameStacks], stacks[maxFlameStacks:]
 }
 
-func (s *flameStack) len() int { return len(s.stack.frames) + len(s.tail) }
+// addSmall follows each small stack along the tree as far as there are boxes
+// for it, and sums the small stacks that end at a box in one more box below.
+func (b *flameBuilder) addSmall(root *Node, small []*flameStack) {
+	type rest struct {
+		node   *Node
+		stacks int
+	}
+	rests := map[*Node]*rest{}
+	for _, s := range small {
+		n, depth := root, 0
+		n.add(s.values)
+		for ; depth < s.len(); depth++ {
+			at, ok := slices.BinarySearchFunc(n.Children, b.name(s, depth), func(c *Node, want flameName) int {
+				return cmp.Or(cmp.Compare(c.Name, want.name), cmp.Compare(c.Kind, want.kind))
+			})
+			if !ok {
+				break
+			}
+			n = n.Children[at]
+			n.add(s.values)
+		}
+		if depth == s.len() { // the box's own time
+			continue
+		}
+		r := rests[n]
+		if r == nil {
+			r = &rest{node: &Node{Kind: KindMark}}
+			rests[n] = r
+		}
+		r.stacks++
+		r.node.add(s.values)
+	}
+	for n, r := range rests { // each touches its own box alone
+		r.node.Name = fmt.Sprintf("[%d smaller %s]", r.stacks, plural(r.stacks, "stack"))
+		n.Children = append(n.Children, r.node)
+		slices.SortFunc(n.Children, func(a, b *Node) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind)) })
+	}
+}
 
-// name is the i-th box of a stack, root first.
-func (b *flameBuilder) name(s *flameStack, i int) flameName {
+func (s *flameStack) len() int { return len(s.head) + len(s.stack.frames) + len(s.tail) }
+
+// function is the i-th box of a stack, root first, where it is one of the stack's own.
+func (s *flameStack) function(i int) *function {
 	frames := s.stack.frames
-	if i >= len(frames) {
-		return s.tail[i-len(frames)]
+	if i -= len(s.head); i < 0 || i >= len(frames) {
+		return nil
 	}
-	f := frames[len(frames)-1-i].fn
-	if b.keys {
-		return flameName{f.key, f.kind}
+	return frames[len(frames)-1-i].fn
+}
+
+// name is what stands in the i-th box of a stack, root first.
+func (b *flameBuilder) name(s *flameStack, i int) flameName {
+	fn := s.function(i)
+	switch {
+	case fn == nil && i < len(s.head):
+		return s.head[i]
+	case fn == nil:
+		return s.tail[i-len(s.head)-len(s.stack.frames)]
+	case b.keys:
+		return flameName{fn.key, fn.kind}
 	}
-	return flameName{f.name, f.kind}
+	return flameName{fn.name, fn.kind}
 }
 
 func (b *flameBuilder) compare(x, y *flameStack) int {
 	for i := range min(x.len(), y.len()) {
-		if xf, yf := x.stack.frames, y.stack.frames; i < len(xf) && i < len(yf) && xf[len(xf)-1-i].fn == yf[len(yf)-1-i].fn {
+		if f := x.function(i); f != nil && f == y.function(i) {
 			continue
 		}
 		p, q := b.name(x, i), b.name(y, i)

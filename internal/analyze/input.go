@@ -80,8 +80,9 @@ func usagef(format string, args ...any) error {
 // goroutine waits answer best, the wall-clock sampler least.
 var profileOrder = []string{recording.Waits, recording.Block, recording.Mutex, recording.OffCPU, recording.Fgprof}
 
-// chooseProfile returns the profile to analyze, which every run has.
-func chooseProfile(sides []Side, want string) (string, error) {
+// ChooseProfile returns the profile to analyze: want, or the first of the default
+// order, and in either case one that every run has.
+func ChooseProfile(sides []Side, want string) (string, error) {
 	var missing string
 	has := func(name string) bool {
 		for _, s := range sides {

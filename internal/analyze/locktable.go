@@ -27,6 +27,7 @@ type lockSum struct {
 	perRun    map[int]int64    // run → longest held-up time of an instance
 	hist      map[int64]int64  // wait's lower bound → waits
 	kinds     map[string]int64 // kind → delay
+	detail    lockDetail
 }
 
 func (c *corpus) lockTable(sd *sideData, t Totals) []Lock {
@@ -44,6 +45,7 @@ func (c *corpus) lockTable(sd *sideData, t Totals) []Lock {
 				sums[r.lock] = s
 			}
 			s.add(r)
+			s.detail.add(rd, r)
 			if r.addr != 0 {
 				at := instance{rd.side, rd.process, r.addr}
 				s.instances[at] = true
@@ -57,7 +59,9 @@ func (c *corpus) lockTable(sd *sideData, t Totals) []Lock {
 	c.addHolders(sd, sums, owner)
 	table := make([]Lock, 0, len(sums))
 	for _, s := range sums {
-		table = append(table, s.finish(t))
+		l := s.finish(t)
+		l.Pairs, l.TopInstances = s.detail.waitPairs(l.DelayNS), s.detail.topInstances(sd.runs)
+		table = append(table, l)
 	}
 	slices.SortFunc(table, func(a, b Lock) int {
 		return cmp.Or(cmp.Compare(lockRank(a.Class), lockRank(b.Class)), cmp.Compare(b.DelayNS, a.DelayNS),
@@ -78,7 +82,7 @@ func newLockSum(l *lockClass) *lockSum {
 	return &lockSum{Lock: Lock{Name: l.name, Class: l.class},
 		instances: map[instance]bool{}, waiters: map[*frame]*tally{}, wakers: tallies[string]{},
 		held: newHeldSum(), woke: tallies[string]{}, perRun: map[int]int64{},
-		hist: map[int64]int64{}, kinds: map[string]int64{}}
+		hist: map[int64]int64{}, kinds: map[string]int64{}, detail: newLockDetail()}
 }
 
 func (s *lockSum) add(r *row) {

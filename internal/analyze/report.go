@@ -99,6 +99,10 @@ type Lock struct {
 	Waiters         []Site   `json:"waiters"`
 	Wakers          []Site   `json:"wakers"`
 	Holders         []Holder `json:"holders,omitempty"`
+	// Pairs join the two lists: who waited, and who ended those waits.
+	Pairs []WaitPair `json:"pairs,omitempty"`
+	// TopInstances are the instances with the most delay, of all processes.
+	TopInstances []LockInstance `json:"top_instances,omitempty"`
 	// Histogram: power-of-two lower bound, ns → waits.
 	Histogram map[int64]int64 `json:"histogram,omitempty"`
 }

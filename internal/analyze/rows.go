@@ -162,15 +162,6 @@ var (
 	}
 )
 
-// nanosPerUnit holds the units of time that pprof files use.
-var nanosPerUnit = map[string]float64{
-	"nanoseconds": 1, "nanosecond": 1, "ns": 1,
-	"microseconds": 1e3, "microsecond": 1e3, "us": 1e3, "µs": 1e3,
-	"milliseconds": 1e6, "millisecond": 1e6, "ms": 1e6,
-	"seconds": 1e9, "second": 1e9, "s": 1e9,
-	"minutes": 60e9, "minute": 60e9, "hours": 3600e9, "hour": 3600e9,
-}
-
 func findColumns(name string, p *profile.Profile) (columns, error) {
 	c := columns{count: -1, delay: -1, runq: -1}
 	lookup := func(types map[string][]string) []string {
@@ -181,8 +172,8 @@ func findColumns(name string, p *profile.Profile) (columns, error) {
 	}
 	time := func(want string) (int, float64) {
 		for i, st := range p.SampleType {
-			if st.Type == want && nanosPerUnit[st.Unit] > 0 {
-				return i, nanosPerUnit[st.Unit]
+			if ns := recording.NanosPerUnit(st.Unit); st.Type == want && ns > 0 {
+				return i, ns
 			}
 		}
 		return -1, 0

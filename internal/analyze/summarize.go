@@ -55,7 +55,7 @@ func (c *corpus) report(index int) *Report {
 	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	if !c.options.SkipFlames {
-		r.Flames = c.flames([]*sideData{sd}, false)
+		r.Flames = c.flames([]*sideData{sd}, "")
 	}
 	r.Warnings = c.sideWarnings(sd, r)
 	return r

@@ -11,7 +11,7 @@ import (
 
 // background is what was observed, where and how: one column a side.
 func background(reports []*analyze.Report, titles []string) []table {
-	t := table{id: "background", title: "target, host and capture", cols: []column{text("")}}
+	t := table{id: "background", title: "target, host and capture", cols: []column{text("fact")}}
 	for _, title := range titles {
 		t.cols = append(t.cols, text(title))
 	}

@@ -2,10 +2,13 @@ package render
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,8 +174,48 @@ func TestPageInBrowser(t *testing.T) {
 				testSides(t, ctx)
 			}
 			w.check(t, url)
+			testAccessible(t, ctx)
 		})
 	}
+}
+
+// firstPaint is when the page first showed something, ms after the start; −1 is not yet.
+const firstPaint = `(performance.getEntriesByName("first-contentful-paint")[0] || {startTime: -1}).startTime`
+
+//go:embed testdata/axe/axe.min.js.gz
+var axe []byte
+
+// testAccessible runs axe-core's rules for WCAG 2.2 A and AA and its best
+// practices over the page as it stands, in both colour schemes, with a lock
+// unfolded.
+func testAccessible(t *testing.T, ctx context.Context) {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](t, ctx, string(script)+"\n;document.querySelector('#table-locks button.unfold').click(), true")
+	defer chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
+	for _, scheme := range []string{"light", "dark"} {
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
+			t.Fatal(err)
+		}
+		eval[bool](t, ctx, `delete window.axeResult; axe.run(document, {preload: false, resultTypes: ["violations"]}).then(
+			(r) => { window.axeResult = r; }, (e) => { window.axeResult = {violations: [{id: String(e), help: "axe failed", nodes: []}], passes: []}; }); true`)
+		until(t, ctx, `!!window.axeResult`)
+		for _, v := range eval[[]string](t, ctx, `axeResult.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join(" | "))`) {
+			t.Errorf("%s: %s", scheme, v)
+		}
+		if n := eval[int](t, ctx, `axeResult.passes.length`); n < 15 {
+			t.Errorf("%s: only %d rules applied", scheme, n)
+		}
+	}
+	eval[bool](t, ctx, `document.querySelector('#table-locks button.unfold').click(), true`)
 }
 
 // TestLargePageInBrowser: the deepest and the widest graphs open, with both ends
@@ -196,7 +239,7 @@ func TestLargePageInBrowser(t *testing.T) {
 	if n := eval[int](t, ctx, `document.querySelectorAll("g.frame").length`); n > 8000 {
 		t.Errorf("%d boxes drawn at once", n)
 	}
-	t.Logf("first contentful paint after %.0f ms, %d bytes", eval[float64](t, ctx, `(performance.getEntriesByName("first-contentful-paint")[0] || {startTime: -1}).startTime`), out.Len())
+	t.Logf("first contentful paint after %.0f ms, %d bytes", eval[float64](t, ctx, firstPaint), out.Len())
 	w.check(t, url)
 }
 

@@ -23,9 +23,15 @@ type point struct {
 	excluded  bool
 }
 
-// runCharts are throughput, then the median and tail of each latency.
-func runCharts(runs []Run) []chart {
+// runCharts are throughput, then the median and tail of each latency. The arms
+// keep their order, and with it their colours: the baseline, the candidate, the rest.
+func runCharts(runs []Run, order []Arm) []chart {
 	var arms, latencies []string
+	for _, a := range order {
+		if slices.ContainsFunc(runs, func(r Run) bool { return r.Arm == a.Name }) {
+			arms = append(arms, a.Name)
+		}
+	}
 	for i := range runs {
 		if !slices.Contains(arms, runs[i].Arm) {
 			arms = append(arms, runs[i].Arm)

@@ -18,8 +18,8 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	doc := &document{
 		title:      sides[0] + " → " + sides[1],
 		header:     header(sides, diffLength(d), both, d.Lost[:]...),
-		warnings:   cleanAll(d.Warnings),
-		lost:       append(lostLines(sides[0], d.Baseline.Lost), lostLines(sides[1], d.Candidate.Lost)...),
+		warnings:   foldWarnings(d.Warnings),
+		lost:       append(lostLine(sides[0], d.Baseline.Lost), lostLine(sides[1], d.Candidate.Lost)...),
 		gate:       gateLines(d.Gate),
 		flames:     d.Flames,
 		sides:      sides,
@@ -39,7 +39,11 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 		return doc, nil
 	}
 	doc.states = states([]analyze.Goroutines{d.Baseline.Goroutines, d.Candidate.Goroutines}, []string{"baseline", "candidate"}, stateMarks(d))
-	doc.idle = idleLine(average(d.Baseline.Goroutines.Idle)+" → "+average(d.Candidate.Goroutines.Idle), d.Candidate.Rules)
+	idle := average(d.Baseline.Goroutines.Idle) + " → " + average(d.Candidate.Goroutines.Idle)
+	if d.Baseline.Goroutines.Idle == nil && d.Candidate.Goroutines.Idle == nil {
+		idle = notCaptured
+	}
+	doc.idle = idleLine(idle, d.Candidate.Rules)
 	return doc, nil
 }
 

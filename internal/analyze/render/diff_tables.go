@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"contend/internal/analyze"
 )
@@ -33,9 +34,10 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("held up"), text("verdict")}}
 	was, is := locksByName(d.Baseline), locksByName(d.Candidate)
 	total, spelled := 0, 0
+	rare := onlyRare(d.Rows)
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		if r.By != analyze.ByLock || r.Verdict == analyze.TooRare {
+		if r.By != analyze.ByLock || r.Verdict == analyze.TooRare && !rare {
 			continue
 		}
 		total++
@@ -57,6 +59,12 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	}
 	t.note = joinNotes(t.note, trailer(d))
 	return t
+}
+
+// onlyRare: where no lock had waits enough to be tested, an empty table would
+// hide what there is.
+func onlyRare(rows []analyze.Row) bool {
+	return !slices.ContainsFunc(rows, func(r analyze.Row) bool { return r.By == analyze.ByLock && r.Verdict != analyze.TooRare })
 }
 
 func diffLockCells(d *analyze.Diff, r *analyze.Row) []cell {
@@ -193,7 +201,7 @@ func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 
 // workloadTable has throughput and every latency with its interval.
 func workloadTable(d *analyze.Diff) table {
-	t := table{id: "workload", title: "throughput and latency", cols: []column{text(""), number("baseline → candidate"), number("change (95 % interval)"), number("n")}}
+	t := table{id: "workload", title: "throughput and latency", cols: []column{text("quantity"), number("baseline → candidate"), number("change (95 % interval)"), number("n")}}
 	add := func(name string, c *analyze.Change) {
 		rel := orWord(relative(c.Ratio, c.Low, c.High), "unknown")
 		sort := 0.0

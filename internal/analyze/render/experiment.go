@@ -79,7 +79,7 @@ func (e *Experiment) view() *experimentView {
 		title:    clean(e.Name),
 		protocol: clean(e.Protocol),
 		notes:    cleanAll(e.Notes),
-		charts:   runCharts(e.Runs),
+		charts:   runCharts(e.Runs, e.Arms),
 	}
 	for _, t := range []table{armsTable(e.Arms), figuresTable(e.Arms), runsTable(e.Runs)} {
 		if len(t.rows) > 0 && len(t.cols) > 1 {
@@ -98,7 +98,7 @@ func (e *Experiment) first(tables []table) []table {
 }
 
 func findingsTable(findings []Finding) table {
-	t := table{id: "findings", title: "what it was to show", cols: []column{text(""), text("here"), text("reference"), text("goal"), text("")}}
+	t := table{id: "findings", title: "what it was to show", cols: []column{text("what"), text("here"), text("reference"), text("goal"), text("verdict")}}
 	for _, f := range findings {
 		t.rows = append(t.rows, row{cells: []cell{words(clean(f.What)), words(clean(f.Here)), words(clean(f.Reference)), words(clean(f.Goal)), words(clean(f.Verdict))}})
 	}
@@ -138,7 +138,7 @@ func armsTable(arms []Arm) table {
 
 // figuresTable shows each arm by itself, quantities downwards since they are many.
 func figuresTable(arms []Arm) table {
-	t := table{id: "figures", title: "arms by themselves", cols: []column{text("")}}
+	t := table{id: "figures", title: "arms by themselves", cols: []column{text("quantity")}}
 	var names []string
 	for _, a := range arms {
 		if len(a.Figures) == 0 {

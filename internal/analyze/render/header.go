@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"contend/internal/analyze"
@@ -86,22 +85,21 @@ func runsOf(r *analyze.Report) string {
 	return fmt.Sprintf("%d runs × %s", runs, each)
 }
 
-// lostLines names each counter of lost data, so that a total is not taken for whole.
-func lostLines(side string, lost map[string]int64) []string {
-	keys := make([]string, 0, len(lost))
-	for k := range lost {
-		keys = append(keys, k)
+// lostLine names the counters of lost data, so that a total is not taken for
+// whole; none where nothing was lost.
+func lostLine(side string, lost map[string]int64) []string {
+	if len(lost) == 0 {
+		return nil
 	}
-	slices.Sort(keys)
-	var lines []string
-	for _, k := range keys {
-		line := fmt.Sprintf("%s %s", clean(k), exact(lost[k]))
-		if side != "" {
-			line = side + ": " + line
-		}
-		lines = append(lines, line)
+	var parts []string
+	for _, k := range sortedKeys(lost) {
+		parts = append(parts, clean(k)+" "+exact(lost[k]))
 	}
-	return lines
+	line := strings.Join(parts, ", ")
+	if side != "" {
+		line = side + ": " + line
+	}
+	return []string{line}
 }
 
 func cleanAll(lines []string) []string {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // The page is one file that needs nothing else. Its policy lets exactly its own
@@ -41,7 +42,11 @@ type pageView struct {
 	Experiment    *pageExperiment
 	Background    []pageTable
 	Reproduce     []string
+	Contents      []pageLink
 }
+
+// pageLink is an entry of the page's table of contents.
+type pageLink struct{ ID, Title string }
 
 type pageChip struct {
 	Text  string
@@ -84,7 +89,7 @@ type pageExperiment struct {
 	Tables          []pageTable
 }
 
-// filterFrom is the number of rows from which a table gets a filter box.
+// filterFrom is the number of rows from which a table of names gets a filter box.
 const filterFrom = 8
 
 func writeHTML(w io.Writer, d *document) error {
@@ -122,7 +127,35 @@ func writeHTML(w io.Writer, d *document) error {
 	if e := d.experiment; e != nil {
 		v.Experiment = pageExperimentOf(e)
 	}
+	v.Contents = v.contents()
 	return pageTemplate.Execute(w, v)
+}
+
+// contents lists the page's sections in their order. The flame graphs are one
+// entry: each has its own heading there.
+func (v *pageView) contents() []pageLink {
+	var links []pageLink
+	tables := func(all []pageTable) {
+		for _, t := range all {
+			title, _, _ := strings.Cut(t.Title, ":")
+			links = append(links, pageLink{"section-" + t.ID, capital(title)})
+		}
+	}
+	tables(v.Tables)
+	if v.Experiment != nil {
+		links = append(links, pageLink{"experiment", "Runs in pairs"})
+	}
+	if len(v.Flames) > 0 {
+		links = append(links, pageLink{"flame-0", "Flame graphs"})
+	}
+	if v.Experiment != nil {
+		tables(v.Experiment.Tables)
+	}
+	tables(v.Background)
+	if len(v.Reproduce) > 0 {
+		links = append(links, pageLink{"reproduce", "Reproduce"})
+	}
+	return links
 }
 
 func pageFile(name string) string {
@@ -160,7 +193,7 @@ func pageTables(all []table) []pageTable {
 }
 
 func pageTableOf(t *table) pageTable {
-	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom}
+	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom && t.rows[0].cells[0].name}
 	for _, c := range t.cols {
 		out.Cols = append(out.Cols, pageColumn{c.title, c.text, c.extra})
 	}

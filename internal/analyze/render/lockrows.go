@@ -79,13 +79,15 @@ func holderDetail(h analyze.Holder, l, was *analyze.Lock) detail {
 	return d
 }
 
-// lockMore is what unfolds under a lock on the page: its waiters, wakers and
-// holders, the sides beside each other. A side may be nil.
+// lockMore is what unfolds under a lock on the page: its waiters, holders, wakers,
+// their pairs and instances, the sides beside each other. A side may be nil.
 func lockMore(sides ...*analyze.Lock) (more []table, histograms []histogram) {
 	for _, kind := range []func(*analyze.Lock) table{
 		func(l *analyze.Lock) table { return siteTable("waiters", l.Waiters) },
-		func(l *analyze.Lock) table { return siteTable("woken by", l.Wakers) },
 		func(l *analyze.Lock) table { return holderTable(l.Holders) },
+		func(l *analyze.Lock) table { return siteTable("woken by", l.Wakers) },
+		pairTable,
+		instanceTable,
 	} {
 		for i, l := range sides {
 			if l == nil {
@@ -120,6 +122,42 @@ func holderTable(holders []analyze.Holder) table {
 	for _, h := range limited(holders, moreLimit) {
 		t.rows = append(t.rows, row{cells: []cell{named(shortSite(h.Site)), words(percent(h.Share)),
 			words(percentNumber(h.Low) + "–" + percent(h.High))}})
+	}
+	return t
+}
+
+// pairTable crosses waiters and wakers, where there is more than one of either.
+func pairTable(l *analyze.Lock) table {
+	t := table{title: "waiters × wakers", cols: []column{text("waited"), text("woken by"), number("wait"), number("share"), number("waits")}}
+	if len(l.Waiters) < 2 && len(l.Wakers) < 2 {
+		return t
+	}
+	for _, p := range limited(l.Pairs, moreLimit) {
+		t.rows = append(t.rows, row{cells: []cell{named(shortSite(p.Waiter)), named(shortSite(p.Waker)), words(duration(float64(p.DelayNS))),
+			words(percent(p.Share)), words(count(float64(p.Contentions)))}})
+	}
+	if left := len(l.Pairs) - len(t.rows); left > 0 {
+		t.note = fmt.Sprintf("%d more", left)
+	}
+	return t
+}
+
+// instanceTable tells whether one lock of the class is hot or all are.
+func instanceTable(l *analyze.Lock) table {
+	t := table{title: "instances", cols: []column{text("address"), number("process"), number("wait"), number("held up"), number("waits")}}
+	if len(l.TopInstances) < 2 {
+		return t
+	}
+	for _, in := range limited(l.TopInstances, moreLimit) {
+		held := notCaptured
+		if in.HeldUpNS != nil {
+			held = duration(float64(*in.HeldUpNS))
+		}
+		t.rows = append(t.rows, row{cells: []cell{named(fmt.Sprintf("%#x", in.Addr)), words(exact(int64(in.Process))), words(duration(float64(in.DelayNS))),
+			words(held), words(count(float64(in.Contentions)))}})
+	}
+	if left := len(l.TopInstances) - len(t.rows); left > 0 {
+		t.note = fmt.Sprintf("%d more", left)
 	}
 	return t
 }

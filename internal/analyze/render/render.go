@@ -49,7 +49,7 @@ type Options struct {
 	Limit int    // rows a table shows; 0 means the format's default, negative means all
 	Color bool   // text only: ANSI colours
 	Width int    // text only: columns to fit into; 0 means 100
-	Flame string // svg and folded: the flame graph's name; "" is the first
+	Flame string // svg, folded and speedscope: the flame graph's name; "" is the first, or for speedscope all
 	// Reproduce are the commands that give this output again, one a line.
 	Reproduce []string
 	// Experiment adds the runs and arms of an experiment, where there was one.
@@ -136,14 +136,17 @@ func writeDocument(w io.Writer, f Format, o Options, build func(Options) (*docum
 
 // writeFlames writes the formats that carry stacks instead of tables.
 func writeFlames(w io.Writer, f Format, o Options, flames []analyze.Flame, sides [2]string) error {
-	if f == Speedscope {
+	if f == Speedscope && o.Flame == "" {
 		return writeSpeedscope(w, flames, sides)
 	}
 	flame, err := pickFlame(flames, o.Flame)
 	if err != nil {
 		return err
 	}
-	if f == Folded {
+	switch f {
+	case Speedscope:
+		return writeSpeedscope(w, []analyze.Flame{*flame}, sides)
+	case Folded:
 		return writeFolded(w, flame)
 	}
 	return writeSVG(w, flame, sides)
@@ -161,7 +164,7 @@ func pickFlame(flames []analyze.Flame, name string) (*analyze.Flame, error) {
 	if len(flames) == 0 {
 		return nil, fmt.Errorf("no stacks to draw: the input has no profile with stacks")
 	}
-	return nil, fmt.Errorf("no flame graph named %q; there are: %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("nothing to draw in flame graph %q; this input has %s", name, strings.Join(names, ", "))
 }
 
 // sideTitles are the display names of both sides; the second is "" for a report.

@@ -18,8 +18,8 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	d := &document{
 		title:      sides[0],
 		header:     header(sides, runsOf(r), []*analyze.Report{r}, lost),
-		lost:       lostLines("", r.Lost),
-		warnings:   cleanAll(r.Warnings),
+		lost:       lostLine("", r.Lost),
+		warnings:   foldWarnings(r.Warnings),
 		flames:     r.Flames,
 		sides:      sides,
 		experiment: o.Experiment.view(),

@@ -128,7 +128,7 @@ func (t *textWriter) answer(d *document) {
 	for _, v := range d.verdicts {
 		line := v.text
 		if v.name != "" {
-			line = fit(v.name, t.width/2) + columnGap + v.text
+			line = fit(v.name, t.width-indent) + columnGap + v.text
 		}
 		word := upper(v.word)
 		t.hanging(t.paint(word, ansiBold+attribute(v.word))+spaces(indent-utf8.RuneCountInString(word)), indent, line)
@@ -214,20 +214,69 @@ func (t *textWriter) table(tb *table) {
 	}
 	t.line(head)
 	for _, r := range tb.rows {
-		line := ""
-		for i, c := range r.cells {
-			s := c.text
-			if c.name {
-				s = fit(s, widths[i])
-			}
-			line += t.paint(s, attribute(c.mark)) + spaces(widths[i]-utf8.RuneCountInString(s)) + gap
-		}
-		t.line(line)
+		t.row(r.cells, widths, gap)
 		t.details(r.details)
 	}
 	if tb.note != "" {
 		t.hanging("", 0, tb.note)
 	}
+}
+
+// row prints a row's cells. A name longer than its column goes on below, in the
+// column: names that lose their middle look alike.
+func (t *textWriter) row(cells []cell, widths []int, gap string) {
+	lines := make([][]string, len(cells))
+	height := 1
+	for i, c := range cells {
+		lines[i] = []string{c.text}
+		if c.name {
+			lines[i] = wrapName(c.text, widths[i])
+		}
+		height = max(height, len(lines[i]))
+	}
+	for y := range height {
+		line := ""
+		for i, c := range cells {
+			s := ""
+			if y < len(lines[i]) {
+				s = lines[i][y]
+			}
+			line += t.paint(s, attribute(c.mark)) + spaces(widths[i]-utf8.RuneCountInString(s)) + gap
+		}
+		t.line(line)
+	}
+}
+
+// nameLines is how many full lines a name may take; the rare one beyond loses its middle.
+const nameLines = 3
+
+// wrapName breaks a name into lines of at most n characters, where it has parts
+// to be broken at; further lines are indented.
+func wrapName(name string, n int) []string {
+	const indent = 2
+	if utf8.RuneCountInString(name) <= n || n <= 2*indent {
+		return []string{fit(name, n)}
+	}
+	var lines []string
+	rest := []rune(fit(name, nameLines*(n-indent)))
+	for len(rest) > 0 {
+		room, lead := n, ""
+		if len(lines) > 0 {
+			room, lead = n-indent, spaces(indent)
+		}
+		cut := min(room, len(rest))
+		if cut < len(rest) {
+			for i := cut; i > cut/2; i-- { // after a blank or a slash, before a method or a receiver
+				if strings.ContainsRune(" /", rest[i-1]) || strings.ContainsRune(".(", rest[i]) && rest[i-1] != '(' {
+					cut = i
+					break
+				}
+			}
+		}
+		lines = append(lines, lead+strings.TrimSpace(string(rest[:cut])))
+		rest = rest[cut:]
+	}
+	return lines
 }
 
 func (t *textWriter) details(all []detail) {
@@ -240,14 +289,22 @@ func (t *textWriter) details(all []detail) {
 		if key > 0 {
 			line += pad(d.key, key) + "  "
 		}
+		indent := utf8.RuneCountInString(line)
 		line += d.text
-		if d.name != "" {
-			tail := ""
-			if d.tail != "" {
-				tail = "  " + d.tail
-			}
-			room := t.width - utf8.RuneCountInString(line+"  "+tail)
-			line += "  " + fit(d.name, max(room, leastName)) + tail
+		if d.name == "" {
+			t.hanging(line[:len(line)-len(d.text)], indent, d.text)
+			continue
+		}
+		tail := ""
+		if d.tail != "" {
+			tail = "  " + d.tail
+		}
+		width := utf8.RuneCountInString(line + "  " + d.name + tail)
+		if width > t.width { // the name goes on a line of its own
+			t.line(line)
+			line = spaces(indent) + fit(d.name, max(t.width-indent-utf8.RuneCountInString(tail), leastName)) + tail
+		} else {
+			line += "  " + d.name + tail
 		}
 		t.line(line)
 	}

@@ -149,3 +149,33 @@ func TestUnknownChoices(t *testing.T) {
 		t.Errorf("the error does not say what there is: %v", err)
 	}
 }
+
+// TestNamesAreNotCut: a name that does not fit its column goes on below; joined
+// again it is whole.
+func TestNamesAreNotCut(t *testing.T) {
+	for _, name := range []string{
+		"server.(*stream).processInboundMsg",
+		"ledger.(*broker).serve.(*broker).goRun.func",
+		"lock in ledger.(*bookieClient).write +1 site",
+	} {
+		for _, n := range []int{leastName, 20, 30} {
+			lines := wrapName(name, n)
+			whole := ""
+			for i, l := range lines {
+				if utf8.RuneCountInString(l) > n {
+					t.Errorf("%d columns: %q", n, l)
+				}
+				if i > 0 {
+					l = l[2:]
+				}
+				whole += l
+			}
+			if n > leastName && strings.ReplaceAll(whole, " ", "") != strings.ReplaceAll(name, " ", "") {
+				t.Errorf("%d columns: %q", n, lines)
+			}
+		}
+	}
+	if lines := wrapName(strings.Repeat("long/", 100), 20); len(lines) > 2*nameLines {
+		t.Errorf("%d lines", len(lines))
+	}
+}

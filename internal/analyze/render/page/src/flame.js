@@ -57,7 +57,7 @@ function hover(describeNode) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
-  document.body.append(tip);
+  document.querySelector("main").append(tip);
   const place = (event) => {
     const box = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
