@@ -19,6 +19,7 @@ import (
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
 	"contend/internal/collect"
+	"contend/internal/collect/operations"
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
@@ -39,6 +40,8 @@ type recordOptions struct {
 	named    bool // --collect was given
 	waits    string
 	pprof    string
+	ops      string
+	counter  *operations.Counter // from ops
 	labels   map[string]string
 	ready    string
 	strict   bool
@@ -75,6 +78,7 @@ func newRecord() *cobra.Command {
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
 	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
+	addOpsFlag(f, &o.ops)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
@@ -105,6 +109,11 @@ func (o *recordOptions) check() error {
 			return usagef("--collect %s: unknown; there are %s", name, strings.Join(collect.Known, ", "))
 		}
 	}
+	counter, err := parseOps(o.ops)
+	if err != nil {
+		return err
+	}
+	o.counter = counter
 	if targets == 0 && o.pprof != "" {
 		return o.checkEndpointOnly()
 	}
@@ -112,6 +121,9 @@ func (o *recordOptions) check() error {
 		o.workload = "handover"
 	}
 	if o.workload != "" {
+		if o.ops != "" {
+			return usagef("--ops: the workload counts its own messages")
+		}
 		if err := checkWorkload(o.workload, o.arm); err != nil {
 			return err
 		}
@@ -206,7 +218,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof,
+		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof, Ops: o.counter,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

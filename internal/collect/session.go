@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"contend/internal/collect/endpoint"
 	"contend/internal/collect/gowait"
 	"contend/internal/collect/offcpu"
+	"contend/internal/collect/operations"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -32,8 +34,9 @@ type Options struct {
 	// Named says that the user named the collectors: one that cannot run is then
 	// an error. Otherwise it is left out, and the manifest says why.
 	Named   bool
-	Waits   string // "auto", "locks" or "all"
-	Pprof   string // base URL of the target's net/http/pprof
+	Waits   string              // "auto", "locks" or "all"
+	Pprof   string              // base URL of the target's net/http/pprof
+	Ops     *operations.Counter // counts the target's operations; may be nil
 	Labels  map[string]string
 	Version string // of this contend
 	// Host reads the host at both edges of the window; at the second it gets the
@@ -104,6 +107,14 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	}
 	if len(s.collectors) == 0 {
 		return nil, fmt.Errorf("no collector can run here: %w", refused)
+	}
+	if opt.Ops != nil {
+		// The last one: its edges lag behind the others' by the same round trip.
+		c, err := operations.Open(ctx, opt.Ops)
+		if err != nil {
+			return nil, err
+		}
+		s.collectors = append(s.collectors, c)
 	}
 	return s, nil
 }
@@ -219,6 +230,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
+		if got.Operations != nil {
+			m.Operations = within(got, &m.Collectors[0])
+		}
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
@@ -227,6 +241,16 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 	// one core is the least that it is held against.
 	m.Overhead.Share = float64(m.Overhead.BPFRunNS+m.Overhead.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS))
 	return nil
+}
+
+// within is how many of the operations that a collector counted fall into
+// another's window. The two differ by a round trip or two.
+func within(c *recording.Capture, window *recording.Collector) *recording.Operations {
+	if c.Collector.EndMonoNS <= c.Collector.StartMonoNS {
+		return c.Operations // too short to tell
+	}
+	scale := float64(window.EndMonoNS-window.StartMonoNS) / float64(c.Collector.EndMonoNS-c.Collector.StartMonoNS)
+	return &recording.Operations{Name: c.Operations.Name, Count: int64(math.Round(float64(c.Operations.Count) * scale))}
 }
 
 // Close detaches everything.

@@ -9,7 +9,8 @@ import (
 // attribution is what one run's recording charges to the lock under study.
 // Times per operation are ns: 1 ns per message is 1 ms per million messages.
 type attribution struct {
-	perOp   float64 // wait for the lock
+	perOp   float64 // wait for the lock, or for all locks where none is studied
+	counted bool    // operations were
 	addPath float64 // the part met while handing a message over; the rest are responses, wake-ups and the executor itself
 	mean    float64 // ns a wait
 	waits   int64
@@ -36,19 +37,32 @@ func (r *Result) attribute(series string) (map[int]attribution, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[run.Pair] = attributed(report)
+		out[run.Pair] = attributed(report, r.studied())
 	}
 	return out, nil
 }
 
-func attributed(r *analyze.Report) attribution {
+// counted tells whether operations were counted in every run.
+func counted(runs map[int]attribution) bool {
+	for _, a := range runs {
+		if !a.counted {
+			return false
+		}
+	}
+	return len(runs) > 0
+}
+
+func attributed(r *analyze.Report, studied string) attribution {
 	var a attribution
 	ops := 1.0
 	if n := r.Totals.Operations; n != nil && *n > 0 {
-		ops = float64(*n)
+		ops, a.counted = float64(*n), true
 	}
 	for i, l := range r.Locks {
-		if l.Name == studiedLock {
+		switch studied {
+		case "":
+			a.perOp += float64(l.DelayNS) / ops
+		case l.Name:
 			a.perOp, a.mean, a.waits = float64(l.DelayNS)/ops, l.MeanNS, l.Contentions
 			a.share, a.leads = l.Share, i == 0
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -70,11 +71,10 @@ func (r *Result) WriteReports(command string, stdout io.Writer) error {
 
 // view is the experiment as the renderers take it.
 func (r *Result) view(s *Summary) (*render.Experiment, error) {
-	set := r.State.Settings
 	x := &render.Experiment{
 		Name: r.State.Name, Seed: r.State.Seed,
 		Protocol: fmt.Sprintf("%d pairs of fresh processes in random order; each warms up, then one window unrecorded"+
-			" (throughput and latency are of these), then one recorded (waits are of these)", set.Pairs),
+			" (throughput and latency are of these), then one recorded (waits are of these)", pairsMade(r.State)),
 		Notes: s.Warnings,
 	}
 	by := map[string]map[int]attribution{}
@@ -84,17 +84,20 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 		if by[name], err = r.attribute(name); err != nil {
 			return nil, err
 		}
-		a := arm(&s.Series[i], s)
-		lock := middle(by[name], perOp)
-		a.Figures = append(a.Figures, render.Figure{Name: studiedLock + " wait per message", Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		a := arm(&s.Series[i], s, r.State.Settings.Commands)
+		if counted(by[name]) {
+			lock := middle(by[name], perOp)
+			a.Figures = append(a.Figures, render.Figure{Name: r.figure(), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		}
 		x.Arms = append(x.Arms, a)
 	}
-	if r.State.Name == "handover" {
+	x.Notes = append(x.Notes, r.State.pairsNote()...)
+	if r.studied() != "" {
 		x.Findings = handoverFindings(s, by)
 	}
 	for _, run := range r.Runs {
 		v := view(run, len(s.Series))
-		if a, ok := by[run.Series][run.Pair]; ok {
+		if a, ok := by[run.Series][run.Pair]; ok && a.counted {
 			v.LockNSPerOp = &a.perOp
 		}
 		x.Runs = append(x.Runs, v)
@@ -102,14 +105,61 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 	return x, nil
 }
 
-func arm(a *ArmSummary, s *Summary) render.Arm {
+// pairsMade is how many pairs there are, or will be.
+func pairsMade(s *State) int {
+	if s.Stopped != nil {
+		return s.Stopped.Pairs
+	}
+	return s.Settings.Pairs
+}
+
+// studied is the lock that the experiment's workload is about, "" for all locks.
+func (r *Result) studied() string {
+	if r.State.Name == "handover" && r.State.Settings.Commands == nil {
+		return studiedLock
+	}
+	return ""
+}
+
+func (r *Result) figure() string {
+	if lock := r.studied(); lock != "" {
+		return lock + " wait per message"
+	}
+	return "all locks' wait per operation"
+}
+
+// pairsNote says how the number of pairs came about, where it was left open.
+func (s *State) pairsNote() []string {
+	switch {
+	case !s.Settings.Auto:
+		return nil
+	case s.Stopped == nil:
+		return []string{fmt.Sprintf("--pairs auto made the most it makes, %d, and some interval is still wider than ±%.0f %%", AutoMost, AutoWidth*100)}
+	case len(s.Stopped.Widths) == 0:
+		return []string{fmt.Sprintf("--pairs auto stopped after %d pairs: neither operations nor a lock to measure more exactly", s.Stopped.Pairs)}
+	}
+	var widths []string
+	for _, w := range s.Stopped.Widths {
+		widths = append(widths, w.String())
+	}
+	return []string{fmt.Sprintf("--pairs auto stopped after %d pairs, the intervals being narrow enough (bound ±%.0f %%): %s",
+		s.Stopped.Pairs, AutoWidth*100, strings.Join(widths, ", "))}
+}
+
+func arm(a *ArmSummary, s *Summary, commands map[string]string) render.Arm {
 	out := render.Arm{Name: a.Series, What: armNotes[a.Series]}
+	if commands != nil {
+		out.What = commands[a.Series]
+	}
 	if a.Series == ControlSeries {
 		out.What = "the control: the " + a.Arm + " arm once more; what differs is noise"
 	}
 	c := s.Comparison(a.Series)
 	for _, f := range figures {
 		e := f.arm(a)
+		if e.Center == 0 {
+			continue // nobody counted, or timed, it
+		}
 		out.Figures = append(out.Figures, render.Figure{Name: f.name, Unit: f.unit, Value: e.Center, Low: e.Low, High: e.High})
 		if c != nil {
 			base := f.arm(&s.Series[0])
@@ -133,7 +183,7 @@ func view(run RunResult, perPair int) render.Run {
 }
 
 func rate(w *recording.WorkloadResult) *float64 {
-	if w.ElapsedNS <= 0 {
+	if w.ElapsedNS <= 0 || w.Operations <= 0 {
 		return nil
 	}
 	v := float64(w.Operations) / (float64(w.ElapsedNS) / 1e9)

@@ -49,6 +49,15 @@ func Side(path string) (analyze.Side, []string, error) {
 	return side, series.Warnings, nil
 }
 
+// Run reads one recording.
+func Run(path string) (analyze.Run, error) {
+	r, err := recording.Open(path)
+	if err != nil {
+		return analyze.Run{}, err
+	}
+	return load(r)
+}
+
 func load(r *recording.Recording) (analyze.Run, error) {
 	run := analyze.Run{Manifest: &r.Manifest, Profiles: map[string]*profile.Profile{}, Path: r.Path}
 	names, err := r.Profiles()
