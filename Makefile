@@ -1,23 +1,25 @@
 # contend: build, test and measure. Building needs Go alone; the rest installs what it needs.
 
 BIN := bin/contend
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # The hand-over experiment's flags; EXPERIMENT='--quick -o DIR' for a smoke.
 EXPERIMENT ?= -o reports/handover --force
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment clean
+.PHONY: help build test test-race lint generate check-generated page bench experiment reports clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/contend
-	go build -o $(BIN) ./cmd/contend
+	go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
 
+# One package at a time: live tests measure, and would disturb each other.
 test: build ## run the whole test suite, BPF and browser included
 	@$(call apt,chromium,chromium)
-	CONTEND_REQUIRE_BPF=1 CONTEND_REQUIRE_BROWSER=1 go test -shuffle=on -timeout 15m ./...
+	CONTEND_REQUIRE_BPF=1 CONTEND_REQUIRE_BROWSER=1 go test -p 1 -shuffle=on -timeout 15m ./...
 	$(MAKE) test-race
 
 test-race: ## run the concurrent packages' tests under the race detector
@@ -44,6 +46,9 @@ bench: ## run the benchmarks, six times each, for benchstat
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)
+
+reports: ## render the committed experiments again
+	UPDATE_REPORTS=1 go test -count 1 -run TestCommittedReports ./cmd/contend
 
 clean: ## remove what was built
 	rm -rf bin

@@ -58,12 +58,19 @@ struct thread_struct {
 	unsigned long fsbase;
 } __attribute__((preserve_access_index));
 
+struct sched_info {
+	unsigned long pcount;            /* times it came on a CPU */
+	unsigned long long run_delay;    /* time on run queues, ns */
+	unsigned long long last_arrival; /* when it last came on, run-queue clock */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
 	int pid;
 	struct signal_struct *signal;
+	struct sched_info sched_info;
 	struct thread_struct thread;
 } __attribute__((preserve_access_index));
 
@@ -104,6 +111,9 @@ const volatile __u32 kernel_stacks = 1;
 /* The executable's code at run time. */
 const volatile __u64 code_start;
 const volatile __u64 code_end;
+
+/* CLOCK_MONOTONIC less the run-queue clock, as last seen. */
+volatile __u64 clock_offset = 0;
 
 /* Set while iter/task looks for threads that were off the CPU before the attach. */
 volatile __u32 seeding = 0;
@@ -160,6 +170,10 @@ struct thread {
 	__u64 waking; /* when it was last woken; 0: not since it last ran */
 	__u64 reported; /* the window_stop at which it was reported as still off */
 	__u64 life;     /* enum thread_life */
+	__u64 on;       /* when it came on the CPU; 0: not seen */
+	__u64 owing;    /* the window_start of an interval whose wake was not seen */
+	__u64 runs;     /* sched_info when it left */
+	__u64 delay;
 	struct off_key key;
 };
 
@@ -179,8 +193,10 @@ enum off_counter {
 	OC_WAKES,
 	OC_LOCKED,
 	OC_UNSEEN_WAKES,
+	OC_REPAIRED_WAKES, /* of those */
 	OC_UNSEEN_STARTS,
 	OC_UNSEEN_ENDS,
+	OC_REPAIRED_ENDS, /* of those */
 	OC_NO_STORAGE,
 	OC_FAILED_WALKS,
 	OC_FAILED_KERNEL_WALKS,
@@ -272,8 +288,8 @@ static __always_inline __u64 keep(struct off_counters *c, struct stack_scratch *
 }
 
 /*
- * locked_goroutine returns the goroutine whose stack explains a thread that
- * sleeps on its g0 (stoplockedm, or C code called from Go), else 0. A g is
+ * locked_goroutine returns the goroutine that a thread on its g0 serves alone and
+ * whose stack so explains why it is off the CPU (stoplockedm), else 0. It is
  * believed only when the pointers of the runtime agree with each other.
  */
 static __always_inline __u64 locked_goroutine(struct off_counters *c, struct task_struct *task)
@@ -370,48 +386,6 @@ static __always_inline __u32 task_state(struct task_struct *t)
 	return ((struct task_struct___before_5_14 *)t)->state;
 }
 
-/* leave records that current, a thread of the target, leaves the CPU. */
-static __always_inline void leave(struct off_counters *c, void *ctx, struct task_struct *prev,
-				  struct thread *t, int preempt, __u64 now)
-{
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
-	__u32 state = task_state(prev);
-	__u64 g;
-
-	/* The kernel does not hand every event to its tracepoints: that wait is lost. */
-	if (t->off && in_window(now))
-		tally(c, OC_UNSEEN_ENDS);
-	__builtin_memset(&t->key, 0, sizeof(t->key));
-	if ((long)regs->orig_ax >= 0)
-		t->key.flags = OFF_SYSCALL;
-	if (!preempt && state != TASK_RUNNING) {
-		t->key.state = OFF_BLOCKED;
-		t->key.kernel = kernel_stack(c, ctx, 0);
-		if (t->key.flags & OFF_SYSCALL)
-			t->key.at_sp = code_word(regs->sp);
-	} else if (!preempt && regs->orig_ax == NR_SCHED_YIELD) {
-		t->key.state = OFF_RUNNABLE;
-	} else {
-		/*
-		 * The flag is set for preemption inside the kernel only; a thread
-		 * preempted in user mode arrives here from the interrupt's way out.
-		 */
-		t->key.state = OFF_PREEMPTED;
-	}
-	g = t->key.state == OFF_BLOCKED ? locked_goroutine(c, prev) : 0;
-	if (g) {
-		tally(c, OC_LOCKED);
-		t->key.flags |= OFF_LOCKED;
-		t->key.at_sp = code_word(user_word(g + thread_layout.g_sched_sp));
-		t->key.user = user_stack(c, user_word(g + thread_layout.g_sched_pc),
-					 user_word(g + thread_layout.g_sched_sp),
-					 user_word(g + thread_layout.g_sched_bp));
-	} else {
-		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp);
-	}
-	t->off = now;
-}
-
 static __always_inline __u32 log2_floor(__u64 v)
 {
 	__u32 r = 0;
@@ -473,8 +447,6 @@ static __always_inline void add_interval(struct off_counters *c, struct off_key 
 	if (k->state != OFF_BLOCKED) {
 		waking = begin; /* it waits for a CPU all the time */
 	} else if (!waking) {
-		if (!(k->edge & OFF_EDGE_END))
-			tally(c, OC_UNSEEN_WAKES);
 		waking = end;
 	} else if (waking < begin) {
 		waking = begin; /* woken on its way out, or before the window */
@@ -499,6 +471,7 @@ static __always_inline void come(struct off_counters *c, struct thread *t, __u64
 
 	t->waking = 0;
 	t->off = 0;
+	t->on = now;
 	if (life == THREAD_NEW)
 		t->life = 0;
 	if (!start || now < start)
@@ -519,8 +492,101 @@ static __always_inline void come(struct off_counters *c, struct thread *t, __u64
 		t->key.edge |= OFF_EDGE_START;
 		begin = start;
 	}
-	if (now > begin)
-		add_interval(c, &t->key, begin, waking, now);
+	if (now <= begin)
+		return;
+	if (t->key.state == OFF_BLOCKED && !waking && !(t->key.edge & OFF_EDGE_END)) {
+		tally(c, OC_UNSEEN_WAKES);
+		t->owing = start;
+	}
+	add_interval(c, &t->key, begin, waking, now);
+}
+
+/*
+ * repair makes up for events that never reached their tracepoint: now and then
+ * the kernel loses some (perf misses the same ones). The scheduler's own account
+ * of the thread tells when it came on the CPU and how long it was queued, as
+ * long as it came on once since it was last seen to leave.
+ */
+static __always_inline void repair(struct off_counters *c, struct task_struct *prev,
+				   struct thread *t, __u64 now)
+{
+	__u64 runs, delay, arrived, queued = 0, end;
+	struct off_sum *v;
+	int once;
+
+	if (!bpf_core_field_exists(prev->sched_info)) {
+		if (t->off && in_window(now))
+			tally(c, OC_UNSEEN_ENDS);
+		return;
+	}
+	runs = prev->sched_info.pcount;
+	delay = prev->sched_info.run_delay;
+	arrived = prev->sched_info.last_arrival;
+	once = t->runs && runs == t->runs + 1;
+	if (once)
+		queued = delay - t->delay;
+	if (t->off && in_window(now)) {
+		tally(c, OC_UNSEEN_ENDS);
+		end = arrived + clock_offset;
+		if (once && clock_offset && end <= now && end - t->off >= queued) {
+			tally(c, OC_REPAIRED_ENDS);
+			t->waking = end - queued;
+			come(c, t, end);
+		}
+	} else if (once && t->on) {
+		clock_offset = t->on - arrived;
+		if (t->owing && t->owing == window_start && in_window(now)) {
+			v = bpf_map_lookup_elem(&off_sums, &t->key);
+			if (v) {
+				tally(c, OC_REPAIRED_WAKES);
+				__sync_fetch_and_add(&v->sleeping, -queued);
+				__sync_fetch_and_add(&v->runqueue, queued);
+			}
+		}
+	}
+	t->owing = 0;
+	t->on = 0;
+	t->runs = runs;
+	t->delay = delay;
+}
+
+/* leave records that current, a thread of the target, leaves the CPU. */
+static __always_inline void leave(struct off_counters *c, void *ctx, struct task_struct *prev,
+				  struct thread *t, int preempt, __u64 now)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	__u32 state = task_state(prev);
+	__u64 g;
+
+	repair(c, prev, t, now);
+	__builtin_memset(&t->key, 0, sizeof(t->key));
+	if ((long)regs->orig_ax >= 0)
+		t->key.flags = OFF_SYSCALL;
+	if (!preempt && state != TASK_RUNNING) {
+		t->key.state = OFF_BLOCKED;
+		t->key.kernel = kernel_stack(c, ctx, 0);
+	} else if (!preempt && regs->orig_ax == NR_SCHED_YIELD) {
+		t->key.state = OFF_RUNNABLE;
+	} else {
+		/*
+		 * The flag is set for preemption inside the kernel only; a thread
+		 * preempted in user mode arrives here from the interrupt's way out.
+		 */
+		t->key.state = OFF_PREEMPTED;
+	}
+	g = locked_goroutine(c, prev);
+	if (g) {
+		tally(c, OC_LOCKED);
+		t->key.flags |= OFF_LOCKED;
+		t->key.at_sp = code_word(user_word(g + thread_layout.g_sched_sp));
+		t->key.user = user_stack(c, user_word(g + thread_layout.g_sched_pc),
+					 user_word(g + thread_layout.g_sched_sp),
+					 user_word(g + thread_layout.g_sched_bp));
+	} else {
+		t->key.at_sp = code_word(regs->sp);
+		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp);
+	}
+	t->off = now;
 }
 
 SEC("tp_btf/sched_switch")

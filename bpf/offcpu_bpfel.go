@@ -20,23 +20,25 @@ const (
 	OffcpuOffCounterOC_WAKES               OffcpuOffCounter = 1
 	OffcpuOffCounterOC_LOCKED              OffcpuOffCounter = 2
 	OffcpuOffCounterOC_UNSEEN_WAKES        OffcpuOffCounter = 3
-	OffcpuOffCounterOC_UNSEEN_STARTS       OffcpuOffCounter = 4
-	OffcpuOffCounterOC_UNSEEN_ENDS         OffcpuOffCounter = 5
-	OffcpuOffCounterOC_NO_STORAGE          OffcpuOffCounter = 6
-	OffcpuOffCounterOC_FAILED_WALKS        OffcpuOffCounter = 7
-	OffcpuOffCounterOC_FAILED_KERNEL_WALKS OffcpuOffCounter = 8
-	OffcpuOffCounterOC_TRUNCATED_STACKS    OffcpuOffCounter = 9
-	OffcpuOffCounterOC_BROKEN_STACKS       OffcpuOffCounter = 10
-	OffcpuOffCounterOC_LOST_STACKS         OffcpuOffCounter = 11
-	OffcpuOffCounterOC_BUSY_SCRATCHES      OffcpuOffCounter = 12
-	OffcpuOffCounterOC_LOST_SUMS           OffcpuOffCounter = 13
-	OffcpuOffCounterOC_LAYOUT_MISMATCHES   OffcpuOffCounter = 14
-	OffcpuOffCounterOC_COUNTERS            OffcpuOffCounter = 15
+	OffcpuOffCounterOC_REPAIRED_WAKES      OffcpuOffCounter = 4
+	OffcpuOffCounterOC_UNSEEN_STARTS       OffcpuOffCounter = 5
+	OffcpuOffCounterOC_UNSEEN_ENDS         OffcpuOffCounter = 6
+	OffcpuOffCounterOC_REPAIRED_ENDS       OffcpuOffCounter = 7
+	OffcpuOffCounterOC_NO_STORAGE          OffcpuOffCounter = 8
+	OffcpuOffCounterOC_FAILED_WALKS        OffcpuOffCounter = 9
+	OffcpuOffCounterOC_FAILED_KERNEL_WALKS OffcpuOffCounter = 10
+	OffcpuOffCounterOC_TRUNCATED_STACKS    OffcpuOffCounter = 11
+	OffcpuOffCounterOC_BROKEN_STACKS       OffcpuOffCounter = 12
+	OffcpuOffCounterOC_LOST_STACKS         OffcpuOffCounter = 13
+	OffcpuOffCounterOC_BUSY_SCRATCHES      OffcpuOffCounter = 14
+	OffcpuOffCounterOC_LOST_SUMS           OffcpuOffCounter = 15
+	OffcpuOffCounterOC_LAYOUT_MISMATCHES   OffcpuOffCounter = 16
+	OffcpuOffCounterOC_COUNTERS            OffcpuOffCounter = 17
 )
 
 type OffcpuOffCounters struct {
 	_ structs.HostLayout
-	N [15]uint64
+	N [17]uint64
 }
 
 type OffcpuOffEdge uint32
@@ -119,6 +121,10 @@ type OffcpuThread struct {
 	Waking   uint64
 	Reported uint64
 	Life     uint64
+	On       uint64
+	Owing    uint64
+	Runs     uint64
+	Delay    uint64
 	Key      OffcpuOffKey
 }
 
@@ -149,6 +155,7 @@ const (
 	OffcpuProgOffcpuSwitch  = "offcpu_switch"
 	OffcpuProgOffcpuThreads = "offcpu_threads"
 	OffcpuProgOffcpuWaking  = "offcpu_waking"
+	OffcpuVarClockOffset    = "clock_offset"
 	OffcpuVarCodeEnd        = "code_end"
 	OffcpuVarCodeStart      = "code_start"
 	OffcpuVarKernelStacks   = "kernel_stacks"
@@ -230,6 +237,7 @@ type OffcpuMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffcpuVariableSpecs struct {
+	ClockOffset    *ebpf.VariableSpec `ebpf:"clock_offset"`
 	CodeEnd        *ebpf.VariableSpec `ebpf:"code_end"`
 	CodeStart      *ebpf.VariableSpec `ebpf:"code_start"`
 	KernelStacks   *ebpf.VariableSpec `ebpf:"kernel_stacks"`
@@ -290,6 +298,7 @@ func (m *OffcpuMaps) Close() error {
 //
 // It can be passed to LoadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffcpuVariables struct {
+	ClockOffset    *ebpf.Variable `ebpf:"clock_offset"`
 	CodeEnd        *ebpf.Variable `ebpf:"code_end"`
 	CodeStart      *ebpf.Variable `ebpf:"code_start"`
 	KernelStacks   *ebpf.Variable `ebpf:"kernel_stacks"`

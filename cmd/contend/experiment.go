@@ -95,7 +95,7 @@ func (o *experimentOptions) run(ctx context.Context, r experiment.Runner, stdout
 	p.Tool = recording.Tool{Version: toolVersion(), Go: runtime.Version()}
 	p.Progress = stderr
 	p.Finish = func(_ context.Context, r *experiment.Result) error {
-		return r.WriteReports(o.again(), stdout)
+		return r.WriteReports(r.Dir, o.again(), stdout)
 	}
 	_, err := experiment.Run(ctx, p, r)
 	return err

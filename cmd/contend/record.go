@@ -218,7 +218,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Waits: o.waits, Pprof: o.pprof, Ops: o.counter,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Pprof: o.pprof, Ops: o.counter,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

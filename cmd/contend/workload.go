@@ -110,6 +110,7 @@ func addWorkloadFlags(f *pflag.FlagSet, o *ledger.Options) {
 	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "workload: messages published and not acknowledged, at most")
 	f.DurationVar(&o.Work, "work", o.Work, "workload: CPU time each message keeps the executor busy")
 	f.IntVar(&o.Loops, "loops", o.Loops, "workload: event loops that serve the producers; 0 for a goroutine a connection")
+	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "workload: processes beside its own, each using a core half of the time")
 	f.StringVar(&o.Sync, "sync", o.Sync, "workload: none, or batch for an fdatasync a group of entries")
 	f.StringVar(&o.Completion, "completion", o.Completion, "workload: pinned, or prepin for one more task a message")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "workload: messages per second; 0 for as many as possible")

@@ -130,7 +130,7 @@ func (b *flameBuilder) build(name, title string, rows func(*runData) []row, keep
 					s = &flameStack{stack: r.stack, tail: t}
 					sums[k] = s
 				}
-				s.values[side] += float64(v) / b.by[side]
+				s.values[side] += float64(v) // whole ns: the order of summing does not matter
 			}
 		}
 	}
@@ -138,7 +138,32 @@ func (b *flameBuilder) build(name, title string, rows func(*runData) []row, keep
 	for _, s := range sums {
 		stacks = append(stacks, s)
 	}
-	return Flame{Name: name, Title: title, Unit: b.unit, Sides: len(b.sides), Root: b.tree(stacks)}
+	root := b.tree(stacks)
+	b.scale(root)
+	return Flame{Name: name, Title: title, Unit: b.unit, Sides: len(b.sides), Root: root}
+}
+
+// scale divides what was summed in whole nanoseconds, at the very end.
+func (b *flameBuilder) scale(n *Node) {
+	for side, by := range b.by {
+		if by > 0 {
+			n.Values[side] /= by
+		}
+	}
+	for _, child := range n.Children {
+		b.scale(child)
+	}
+}
+
+// weight is what a stack counts when only the largest are kept.
+func (b *flameBuilder) weight(s *flameStack) float64 {
+	w := 0.0
+	for side, by := range b.by {
+		if by > 0 {
+			w += s.values[side] / by
+		}
+	}
+	return w
 }
 
 // tree builds the tree from stacks sorted root first: a stack shares the boxes
@@ -186,7 +211,7 @@ func (b *flameBuilder) largest(stacks []*flameStack) (kept []*flameStack, rest [
 		return stacks, rest, 0
 	}
 	slices.SortFunc(stacks, func(x, y *flameStack) int {
-		if c := cmp.Compare(y.values[0]+y.values[1], x.values[0]+x.values[1]); c != 0 {
+		if c := cmp.Compare(b.weight(y), b.weight(x)); c != 0 {
 			return c
 		}
 		return b.compare(x, y)

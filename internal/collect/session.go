@@ -36,6 +36,7 @@ type Options struct {
 	Named   bool
 	Waits   string              // "auto", "locks" or "all"
 	Pprof   string              // base URL of the target's net/http/pprof
+	Length  time.Duration       // planned, of the window; what is sampled over time is asked for as much
 	Ops     *operations.Counter // counts the target's operations; may be nil
 	Labels  map[string]string
 	Version string // of this contend
@@ -98,8 +99,8 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			refused = err
 		}
 	}
-	if names := s.endpointNames(); len(names) > 0 {
-		c, err := endpoint.Open(ctx, opt.Pprof, names, endpoint.Options{})
+	for _, name := range s.endpointNames() {
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
 		if err != nil {
 			return nil, err
 		}

@@ -165,7 +165,7 @@ func TestCommandsFindTheLongerHold(t *testing.T) {
 		}
 	}
 	var screen strings.Builder
-	if err := result.WriteReports("contend experiment …", &screen); err != nil {
+	if err := result.WriteReports(o.Out, "contend experiment …", &screen); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"report.md", "report.html", "report.json", "diff.svg"} {

@@ -40,9 +40,9 @@ func (r *Result) Diff(o analyze.Options) (*analyze.Diff, error) {
 	return analyze.Compare(baseline, candidate, o)
 }
 
-// WriteReports writes report.md, report.html, report.json and diff.svg into the
-// experiment's folder, and the first screen to stdout. command made it.
-func (r *Result) WriteReports(command string, stdout io.Writer) error {
+// WriteReports writes report.md, report.html, report.json and diff.svg into dir,
+// and the first screen to stdout. command made the experiment.
+func (r *Result) WriteReports(dir, command string, stdout io.Writer) error {
 	d, err := r.Diff(analyze.Options{})
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Result) WriteReports(command string, stdout io.Writer) error {
 		if err := render.Diff(&b, d, out.format, o); err != nil {
 			return err
 		}
-		if err := recording.WriteFile(filepath.Join(r.Dir, out.file), b.Bytes()); err != nil {
+		if err := recording.WriteFile(filepath.Join(dir, out.file), b.Bytes()); err != nil {
 			return err
 		}
 	}

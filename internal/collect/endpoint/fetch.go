@@ -121,13 +121,13 @@ func transportError(err error, after time.Duration, seconds int) (detail string,
 	return "", err
 }
 
-// hungUp tells a server that ran into its own WriteTimeout, which it does
-// silently, from one that died: only the first happens while a profile is
-// being sampled or just after.
+// hungUp explains a closed connection. While a profile is being sampled that is
+// mostly the server's own WriteTimeout, which it does not tell; a process that
+// ends looks the same.
 func hungUp(after time.Duration, seconds int) (detail string, reason error) {
 	if seconds > 0 {
 		return fmt.Sprintf(
-			"it hung up after %s of %d s; raise http.Server.WriteTimeout or ask for less",
+			"it hung up after %s of %d s; raise http.Server.WriteTimeout, or ask for less (or the process ended)",
 			after.Round(10*time.Millisecond), seconds), ErrWriteTimeout
 	}
 	return "the server hung up without an answer", ErrTruncated

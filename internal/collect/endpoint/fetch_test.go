@@ -53,6 +53,11 @@ func TestErrorsNameTheirCause(t *testing.T) {
 			_, _ = w.Write(good)
 		}, ErrTruncated, "in the middle"},
 		{"oversize", send("application/octet-stream", strings.Repeat("x", 5000)), ErrTooLarge, "4096 bytes"},
+		{"endless", func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = w.Write(make([]byte, 1024))
+			}
+		}, ErrTooLarge, "4096 bytes"},
 		{"gzip bomb", send("application/octet-stream", bomb(t)), ErrTooLarge, "uncompressed"},
 		{"500", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "cpu profiling already in use\nmore", http.StatusInternalServerError)

@@ -3,7 +3,6 @@ package gowait
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +16,8 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
-	"golang.org/x/sys/unix"
 
+	"contend/internal/collect/livetest"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -143,13 +142,11 @@ func (r *running) do(t testing.TB, command string) ledger {
 	return l
 }
 
-// attach opens a collector, or skips where the privilege really is missing.
+// attach opens a collector, or skips where livetest says so.
 func (r *running) attach(t testing.TB, o Options) *Collector {
 	t.Helper()
+	livetest.Require(t)
 	c, err := Open(r.Process, r.binary, o)
-	if errors.Is(err, ErrPrivilege) && !privileged(t) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,20 +156,6 @@ func (r *running) attach(t testing.TB, o Options) *Collector {
 		}
 	})
 	return c
-}
-
-// privileged reports whether this process has CAP_BPF and CAP_PERFMON, or
-// CAP_SYS_ADMIN, which includes both.
-func privileged(t testing.TB) bool {
-	var data [2]unix.CapUserData
-	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	has := func(capability int) bool {
-		return data[capability/32].Effective&(1<<(capability%32)) != 0
-	}
-	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
 }
 
 // record runs f inside a window and returns what was captured.

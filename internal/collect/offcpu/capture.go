@@ -165,12 +165,12 @@ func (r *renderer) userStack(h *harvest, k bpf.OffcpuOffKey) []*profile.Location
 		return []*profile.Location{r.in.Mark("[unknown]")}
 	}
 	pcs := s.Pcs[:s.N]
-	if k.AtSp != 0 && frameless(r.c.binary, pcs[0]-r.c.process.Bias) {
-		pcs = slices.Insert(slices.Clone(pcs), 1, k.AtSp)
-	}
 	// After SYSCALL and in a parked goroutine the first address is where the
 	// thread goes on; where it was interrupted, it is of the instruction itself.
 	leafIsReturn := k.Flags&uint8(bpf.OffcpuOffFlagsOFF_SYSCALL|bpf.OffcpuOffFlagsOFF_LOCKED) != 0
+	if k.AtSp != 0 && frameless(r.c.binary, pcs[0]-r.c.process.Bias, leafIsReturn) {
+		pcs = slices.Insert(slices.Clone(pcs), 1, k.AtSp)
+	}
 	stack := r.in.Stack(pcs, leafIsReturn)
 	if s.Flags != 0 {
 		stack = append(stack, r.in.Mark("[truncated]"))

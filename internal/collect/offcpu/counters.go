@@ -16,6 +16,8 @@ var counterNames = [bpf.OffcpuOffCounterOC_COUNTERS]string{
 	bpf.OffcpuOffCounterOC_WAKES:               "wakes",
 	bpf.OffcpuOffCounterOC_LOCKED:              "locked_goroutines",
 	bpf.OffcpuOffCounterOC_UNSEEN_WAKES:        "unseen_wakes",
+	bpf.OffcpuOffCounterOC_REPAIRED_WAKES:      "repaired_wakes",
+	bpf.OffcpuOffCounterOC_REPAIRED_ENDS:       "repaired_ends",
 	bpf.OffcpuOffCounterOC_UNSEEN_STARTS:       "unseen_starts",
 	bpf.OffcpuOffCounterOC_UNSEEN_ENDS:         "unseen_ends",
 	bpf.OffcpuOffCounterOC_NO_STORAGE:          "no_storage",
@@ -56,6 +58,8 @@ func (c *Collector) readCounters() (map[string]int64, error) {
 			out[name] += int64(cpu.N[i])
 		}
 	}
+	out["unseen_wakes"] -= out["repaired_wakes"]
+	out["unseen_ends"] -= out["repaired_ends"]
 	return out, nil
 }
 

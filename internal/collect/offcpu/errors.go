@@ -10,8 +10,8 @@ import (
 )
 
 // MinKernel is the first release that has all this package needs: task storage
-// for tracing programs (5.12) and bpf_task_pt_regs (5.15).
-const MinKernel = "5.15"
+// for tracing programs (5.12), bpf_task_pt_regs (5.15) and bpf_loop (5.17).
+const MinKernel = "5.17"
 
 // Reasons for which a kernel or its privileges do not allow the collector.
 var (

@@ -111,22 +111,30 @@ func codeRange(path string, bias uint64) (start, end uint64, err error) {
 	return start, end, nil
 }
 
-// frameless reports whether a function, stopped at the return address pc, has
-// not pushed a frame of its own. The frame-pointer chain then skips its caller,
-// whose address is at SP. So do the assembly stubs around SYSCALL, mostly, and a
-// function that was preempted in its stack check.
-func frameless(b *symbolize.Binary, pc uint64) bool {
-	frames := b.Frames(pc - 1)
+// frameless reports whether a function, stopped at pc, has not pushed a frame of
+// its own. The frame-pointer chain then skips its caller, whose address is at
+// SP. Such are small leaf functions, functions on their first instructions, the
+// assembly stubs around SYSCALL, mostly, and a goroutine preempted in a stack
+// check. isReturn says that pc is behind the instruction, not at it.
+func frameless(b *symbolize.Binary, pc uint64, isReturn bool) bool {
+	inside := pc
+	if isReturn {
+		inside--
+	}
+	frames := b.Frames(inside)
 	if len(frames) == 0 {
 		return false
 	}
 	f := frames[len(frames)-1]
+	if pc == f.Entry {
+		return true
+	}
 	code, err := b.Code(symbolize.Func{Name: f.Func, Entry: f.Entry, End: pc})
 	if err != nil {
 		return false
 	}
 	pushAndMove := []byte{0x55, 0x48, 0x89, 0xe5} // PUSHQ BP; MOVQ SP, BP
-	return !bytes.Contains(code, pushAndMove) || callsMorestack(b, code, pc)
+	return !bytes.Contains(code, pushAndMove) || isReturn && callsMorestack(b, code, pc)
 }
 
 // callsMorestack reports whether code, which ends at pc, ends in a CALL of

@@ -54,6 +54,10 @@ func isSeeded(w bpf.OffcpuOpenWait) bool {
 	return w.Off != 0 && w.Key.Flags&uint8(bpf.OffcpuOffFlagsOFF_SEEDED) != 0
 }
 
+func isSyscall(w bpf.OffcpuOpenWait) bool {
+	return w.Key.Flags&uint8(bpf.OffcpuOffFlagsOFF_SYSCALL) != 0
+}
+
 // sleepingStack walks the stack of a thread at rest as the programs do for
 // running ones. The result has no addresses where not even one could be had.
 func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
@@ -61,8 +65,8 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 	if g := c.lockedGoroutine(w); g != 0 {
 		layout, _ := layoutFor(c.process.GoVersion, c.binary)
 		pc, bp = c.word(g+uint64(layout.G_schedPc)), c.word(g+uint64(layout.G_schedBp))
-	} else if ret := c.word(w.Sp); w.Key.Flags&uint8(bpf.OffcpuOffFlagsOFF_SYSCALL) != 0 &&
-		frameless(c.binary, pc-c.process.Bias) && c.binary.Frames(ret-c.process.Bias-1) != nil {
+	} else if ret := c.word(w.Sp); frameless(c.binary, pc-c.process.Bias, isSyscall(w)) &&
+		c.binary.Frames(ret-c.process.Bias-1) != nil {
 		s.Pcs[0], s.N = pc, 1
 		pc = ret
 	}
@@ -80,7 +84,7 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 // lockedGoroutine is locked_goroutine of offcpu.bpf.c, for a thread at rest.
 func (c *Collector) lockedGoroutine(w bpf.OffcpuOpenWait) uint64 {
 	l, known := layoutFor(c.process.GoVersion, c.binary)
-	if !known || w.Key.State != uint8(bpf.OffcpuOffStateOFF_BLOCKED) {
+	if !known {
 		return 0
 	}
 	g := c.word(w.Fsbase + uint64(l.TlsG))

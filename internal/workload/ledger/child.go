@@ -20,8 +20,9 @@ import (
 
 // Roles of the processes the broker starts.
 const (
-	RoleLoad   = "load"
-	RoleBookie = "bookie"
+	RoleLoad      = "load"
+	RoleBookie    = "bookie"
+	RoleNeighbour = "neighbour"
 )
 
 // childSetup is the first line on a child's standard input. Later lines are
@@ -47,6 +48,8 @@ func RunRole(role string, in io.Reader, out io.Writer) error {
 		err = runBookieRole(setup, lines)
 	case RoleLoad:
 		err = runLoadRole(setup, lines)
+	case RoleNeighbour:
+		err = runNeighbour(lines)
 	default:
 		err = fmt.Errorf("unknown role %q", role)
 	}

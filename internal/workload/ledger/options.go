@@ -45,6 +45,7 @@ type Options struct {
 	Rate       float64       `json:"rate"`        // messages per second, 0 as fast as possible
 	Payload    int           `json:"payload"`     // bytes, header included
 	Work       time.Duration `json:"work"`        // CPU time an add keeps the executor busy
+	Neighbours int           `json:"neighbours"`  // processes beside the workload's own, each using a core half of the time
 	Loops      int           `json:"loops"`       // event loops serving the producers; 0: a goroutine a connection
 	Completion string        `json:"completion"`  // Pinned or PrePin
 	Dedup      bool          `json:"dedup"`       // check producer sequences under a topic-wide lock
@@ -127,6 +128,7 @@ func (o Options) Validate() error {
 	between("burst", o.Burst, 1, 10_000)
 	between("payload", o.Payload, headerSize, maxPayload)
 	between("loops", o.Loops, 0, 1024)
+	between("neighbours", o.Neighbours, 0, 64)
 	between("batch items", o.BatchItems, 2, 1<<20)
 	between("read batch", o.ReadBatch, 1, 100_000)
 	between("receive", o.Receive, 1, 1_000_000)
@@ -164,6 +166,7 @@ func (o Options) Settings() map[string]string {
 		"payload":     strconv.Itoa(o.Payload),
 		"work":        o.Work.String(),
 		"loops":       strconv.Itoa(o.Loops),
+		"neighbours":  strconv.Itoa(o.Neighbours),
 		"completion":  o.Completion,
 		"dedup":       strconv.FormatBool(o.Dedup),
 		"batch_items": strconv.Itoa(o.BatchItems),

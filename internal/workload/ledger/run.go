@@ -67,16 +67,17 @@ func run(ctx context.Context, o Options, lines *workload.Conversation) (err erro
 
 // A session is the three processes of a run, seen from the broker.
 type session struct {
-	options Options
-	spin    float64 // multiplications a microsecond
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	broker  *broker
-	load    *child
-	bookie  *child
-	profile *profileServer
-	events  chan workload.Event // of the load generator
-	begin   counters            // when the load began
+	options    Options
+	spin       float64 // multiplications a microsecond
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	broker     *broker
+	load       *child
+	bookie     *child
+	neighbours []*child
+	profile    *profileServer
+	events     chan workload.Event // of the load generator
+	begin      counters            // when the load began
 }
 
 func startSession(ctx context.Context, o Options) (s *session, err error) {
@@ -106,6 +107,13 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 	}
 	if s.load, err = s.start(RoleLoad, setup, s.events); err != nil {
 		return s, err
+	}
+	for range o.Neighbours {
+		c, err := s.start(RoleNeighbour, setup, make(chan workload.Event))
+		if err != nil {
+			return s, err
+		}
+		s.neighbours = append(s.neighbours, c)
 	}
 	if err = s.broker.accept(s.ctx, listener); err != nil {
 		return s, err
@@ -164,7 +172,7 @@ func (s *session) blame(err error) error {
 	case <-s.load.ended():
 	case <-deadline:
 	}
-	for _, c := range []*child{s.bookie, s.load} {
+	for _, c := range append([]*child{s.bookie, s.load}, s.neighbours...) {
 		if c != nil && isClosed(c.done) && c.err != nil {
 			err = c.err
 		}
@@ -178,7 +186,7 @@ func (s *session) close() {
 	if s.broker != nil {
 		s.broker.close()
 	}
-	for _, c := range []*child{s.load, s.bookie} {
+	for _, c := range append([]*child{s.load, s.bookie}, s.neighbours...) {
 		if c != nil {
 			c.stop(childGrace)
 		}

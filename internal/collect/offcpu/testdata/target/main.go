@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Truth is what a scenario's own thread measured.
+// Truth is what a scenario's own thread and the kernel say of it.
 type Truth struct {
-	Count int           // designed waits
+	Count int           // times it gave the CPU up, by the kernel's account
 	Off   time.Duration // time off the CPU
 }
 
@@ -63,7 +63,10 @@ func onThread(f func() Truth) Truth {
 	done := make(chan Truth)
 	go func() {
 		runtime.LockOSThread() // kept: the thread ends with the goroutine
-		done <- f()
+		before := voluntarySwitches()
+		t := f()
+		t.Count = voluntarySwitches() - before
+		done <- t
 	}()
 	return <-done
 }
@@ -80,7 +83,7 @@ func sleepInKernel() Truth {
 			}
 			off += time.Since(began)
 		}
-		return Truth{rounds, off}
+		return Truth{Off: off}
 	})
 }
 
@@ -113,7 +116,7 @@ func readPipe() Truth {
 			}
 			off += time.Since(began)
 		}
-		return Truth{rounds, off}
+		return Truth{Off: off}
 	})
 }
 
@@ -128,7 +131,7 @@ func stuckRead() Truth {
 		return Truth{}
 	})
 	time.Sleep(pause)
-	return Truth{Count: 1}
+	return Truth{}
 }
 
 // lockedReceive parks a goroutine that is locked to its thread.
@@ -149,7 +152,7 @@ func lockedReceive() Truth {
 			<-c
 			off += time.Since(began)
 		}
-		return Truth{rounds, off}
+		return Truth{Off: off}
 	})
 }
 
@@ -187,9 +190,7 @@ func spin() Truth {
 	before := pread(int(stat.Fd()))
 	burn()
 	after := pread(int(stat.Fd()))
-	slices, delay := runDelay(before)
-	slicesNow, delayNow := runDelay(after)
-	return Truth{slicesNow - slices, delayNow - delay}
+	return Truth{Off: runDelay(after) - runDelay(before)}
 }
 
 var sink int
@@ -215,12 +216,20 @@ func pread(fd int) string {
 	return string(b[:n])
 }
 
-// runDelay is the kernel's own count of a thread's time slices and its time on
-// run queues. (Wall less CPU time would contain what the hypervisor stole.)
-func runDelay(schedstat string) (slices int, delay time.Duration) {
+// runDelay is the kernel's own account of a thread's time on run queues. (Wall
+// less CPU time would contain what the hypervisor stole.)
+func runDelay(schedstat string) (delay time.Duration) {
 	var used int64
-	if _, err := fmt.Sscan(schedstat, &used, &delay, &slices); err != nil {
+	if _, err := fmt.Sscan(schedstat, &used, &delay); err != nil {
 		log.Fatal(err)
 	}
-	return slices, delay
+	return delay
+}
+
+func voluntarySwitches() int {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		log.Fatal(err)
+	}
+	return int(u.Nvcsw)
 }
