@@ -11,6 +11,7 @@ import (
 type attribution struct {
 	perOp   float64 // wait for the lock, or for all locks where none is studied
 	counted bool    // operations were
+	unit    string  // one of them: "message"
 	addPath float64 // the part met while handing a message over; the rest are responses, wake-ups and the executor itself
 	mean    float64 // ns a wait
 	waits   int64
@@ -42,21 +43,25 @@ func (r *Result) attribute(series string) (map[int]attribution, error) {
 	return out, nil
 }
 
-// counted tells whether operations were counted in every run.
-func counted(runs map[int]attribution) bool {
+// counted tells whether operations were counted in every run, and what one is called.
+func counted(runs map[int]attribution) (unit string, ok bool) {
 	for _, a := range runs {
 		if !a.counted {
-			return false
+			return "", false
 		}
+		unit = a.unit
 	}
-	return len(runs) > 0
+	return unit, len(runs) > 0
 }
 
 func attributed(r *analyze.Report, studied string) attribution {
 	var a attribution
 	ops := 1.0
 	if n := r.Totals.Operations; n != nil && *n > 0 {
-		ops, a.counted = float64(*n), true
+		ops, a.counted, a.unit = float64(*n), true, "operation"
+	}
+	if m := r.Recording; m != nil && m.Operations != nil {
+		a.unit = m.Operations.Name
 	}
 	for i, l := range r.Locks {
 		switch studied {

@@ -207,6 +207,9 @@ func (s *commandSession) Record(ctx context.Context, spec Recording) (_ *recordi
 	}
 	if s.load != nil {
 		if err := s.load.Terminate(ctx, stopGrace); err != nil {
+			if cause := s.blame(ctx, err); cause != err {
+				return nil, cause
+			}
 			r.Verify = recording.Verify{Reason: err.Error()}
 		}
 	}

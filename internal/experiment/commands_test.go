@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -194,9 +195,11 @@ func topLock(t *testing.T, d *analyze.Diff) *analyze.Row {
 }
 
 // An interrupted experiment goes on where it was, and leaves nobody behind.
+// Without a counter it compares per second, and claims no throughput.
 func TestCommandsResume(t *testing.T) {
 	livetest.Require(t)
 	r := newRig(t)
+	r.Ops = nil
 	o := r.options(t, 2)
 	o.Window = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,6 +213,19 @@ func TestCommandsResume(t *testing.T) {
 		t.Fatalf("%d starts, %v", watch.starts, err)
 	}
 	awaitGone(t, watch.pids)
+	d, err := result.Diff(analyze.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Per != analyze.PerSecond || d.Throughput != nil {
+		t.Errorf("per %s, throughput %+v", d.Per, d.Throughput)
+	}
+	if err := result.WriteReports(o.Out, "contend experiment …", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(o.Out, "report.md")); err != nil || strings.Contains(string(b), "delivered") {
+		t.Errorf("the report tells of what nobody counted: %v\n%s", err, b)
+	}
 }
 
 // watched notes the processes of every run, and does something in one's

@@ -37,6 +37,11 @@ func listening(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+	// TCP lets a connection to a free port of the range that outgoing ones are
+	// given meet itself.
+	if conn.LocalAddr().String() == conn.RemoteAddr().String() {
+		return errors.Join(errors.New("nobody listens there"), conn.Close())
+	}
 	return conn.Close()
 }
 

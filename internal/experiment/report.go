@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -85,9 +86,9 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 			return nil, err
 		}
 		a := arm(&s.Series[i], s, r.State.Settings.Commands)
-		if counted(by[name]) {
+		if unit, ok := counted(by[name]); ok {
 			lock := middle(by[name], perOp)
-			a.Figures = append(a.Figures, render.Figure{Name: r.figure(), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+			a.Figures = append(a.Figures, render.Figure{Name: cmp.Or(r.studied(), "all locks'") + " wait per " + unit, Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
 		}
 		x.Arms = append(x.Arms, a)
 	}
@@ -119,13 +120,6 @@ func (r *Result) studied() string {
 		return studiedLock
 	}
 	return ""
-}
-
-func (r *Result) figure() string {
-	if lock := r.studied(); lock != "" {
-		return lock + " wait per message"
-	}
-	return "all locks' wait per operation"
 }
 
 // pairsNote says how the number of pairs came about, where it was left open.

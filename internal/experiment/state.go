@@ -161,6 +161,18 @@ func (o *Options) settings() Settings {
 	return Settings{Arms: o.Arms, Pairs: o.Pairs, Auto: o.Auto, AA: o.AA, WindowNS: o.Window.Nanoseconds(), Quick: o.Quick, Workload: o.Settings, Commands: o.Commands}
 }
 
+// firstDifference is the first key under which two maps differ, and its values.
+func firstDifference(was, is map[string]string) (key string, a, b any) {
+	keys := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	slices.Sort(keys)
+	for _, key := range keys {
+		if was[key] != is[key] {
+			return key, fmt.Sprintf("%q", was[key]), fmt.Sprintf("%q", is[key])
+		}
+	}
+	return "settings", len(was), len(is) // one has an empty value that the other lacks
+}
+
 // pairs are the numbers of pairs and of controls, in words.
 func (s *Settings) pairs() string {
 	n := fmt.Sprint(s.Pairs)
@@ -197,9 +209,9 @@ func (x *execution) resume(old *State) error {
 	case was.WindowNS != is.WindowNS:
 		return differ("window", time.Duration(was.WindowNS), time.Duration(is.WindowNS))
 	case !maps.Equal(was.Commands, is.Commands):
-		return differ("commands", was.Commands, is.Commands)
+		return differ(firstDifference(was.Commands, is.Commands))
 	case !maps.Equal(was.Workload, is.Workload):
-		return differ("settings", was.Workload, is.Workload)
+		return differ(firstDifference(was.Workload, is.Workload))
 	case x.Seed != 0 && old.Seed != x.Seed:
 		return differ("seed", old.Seed, x.Seed)
 	}

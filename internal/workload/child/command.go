@@ -30,24 +30,42 @@ type Command struct {
 	reaped bool       // from then on its number may be another's
 }
 
-// waitOnTerm keeps a shell alive when its group is asked to end: it waits for the
-// command it runs, and passes its exit status on. A shell that died at once would
-// hide that status, and take the command with it before that had its say.
-const waitOnTerm = "trap 'exit $?' TERM\n"
+// prelude comes before every command line. The shell begins only when its guard
+// is in place: descriptor 3 tells it so, or ends without a word if we do. And it
+// stays when its group is asked to end: it waits for the command that it runs, and
+// passes its exit status on. A shell that died at once would hide that status, and
+// take the command with it before that had its say.
+const prelude = "read -r _ <&3 || exit\nexec 3<&-\ntrap 'exit $?' TERM\n"
 
 // Shell runs a command line by /bin/sh. Its standard output and error go to out.
 // The caller must Close it.
-func Shell(ctx context.Context, line, name string, out io.Writer) (*Command, error) {
+func Shell(ctx context.Context, line, name string, out io.Writer) (_ *Command, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := newCommand("/bin/sh", []string{"-c", waitOnTerm + line}, name, out)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start %s: %w", name, err)
+		}
+	}()
+	r, begin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer begin.Close()
+	defer r.Close()
+	c := newCommand("/bin/sh", []string{"-c", prelude + line}, name, out)
+	c.cmd.ExtraFiles = []*os.File{r} // descriptor 3
 	if err := c.start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, err
 	}
 	g, err := newGuard(c.PID())
+	if err == nil {
+		_, err = begin.WriteString("\n")
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: its guard: %w", name, err), c.Close())
+		g.dismiss()
+		return nil, errors.Join(err, c.Close())
 	}
 	c.mu.Lock()
 	c.guard = g
