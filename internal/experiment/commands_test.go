@@ -115,8 +115,8 @@ func awaitGone(t *testing.T, pids []int) {
 	}
 }
 
-// A lock held eight times as long is found, named and judged, on a busy machine
-// too. The A/A control of the same experiment gets no verdict, since it has
+// A lock held two hundred times as long is found, named and judged, on a busy
+// machine too, where a preempted holder may keep it for tens of milliseconds. The A/A control of the same experiment gets no verdict, since it has
 // fewer than six pairs: with more, chance alone would find something in one
 // of thirty.
 func TestCommandsFindTheLongerHold(t *testing.T) {
@@ -137,8 +137,8 @@ func TestCommandsFindTheLongerHold(t *testing.T) {
 	if d.Operation != "message" || !strings.Contains(lock.Name, "topic") || lock.Verdict != analyze.Regressed {
 		t.Errorf("per %s: %s is %s", d.Operation, lock.Name, lock.Verdict)
 	}
-	if *lock.Ratio < 1.5 {
-		t.Errorf("a hold eight times as long made %.2f times the wait", *lock.Ratio)
+	if *lock.Ratio < 2 {
+		t.Errorf("a hold two hundred times as long made %.2f times the wait", *lock.Ratio)
 	}
 	base, err := result.Side("baseline")
 	if err != nil {
