@@ -4,11 +4,14 @@ BIN := bin/contend
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # The hand-over experiment's flags; EXPERIMENT='--quick -o DIR' for a smoke.
 EXPERIMENT ?= -o reports/handover --force
+# The listener experiment's and sweep's flags.
+LISTENER ?= -o reports/listener --force
+SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 500ms
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment reports clean
+.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep reports clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,6 +49,16 @@ bench: ## run the benchmarks, six times each, for benchstat
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)
+
+listener: build ## run the listener hand-over in all arms, record, compare, write reports/listener/
+	$(BIN) experiment listener $(LISTENER)
+
+listener-sweep: build ## run its arms over callback work, on threads and on goroutines; reports/listener/sweep.md
+	@mkdir -p reports/listener
+	$(BIN) sweep listener $(SWEEP) > reports/listener/sweep.md.new
+	@{ printf '# The listener hand-over over callback work, on OS threads and on goroutines\n\n'; \
+	printf 'Medians (range) over rounds of every arm in random order; figures are per message but for the highest marks; times in ns.\n\n    contend sweep listener $(SWEEP)\n\n'; \
+	cat reports/listener/sweep.md.new; } > reports/listener/sweep.md && rm reports/listener/sweep.md.new
 
 reports: ## render the committed experiments again
 	UPDATE_REPORTS=1 go test -count 1 -run TestCommittedReports ./cmd/contend

@@ -10,13 +10,13 @@
  *   readyWithTime        the waker makes that waiter ready
  *   semacquire1, the jump after CALL gopark: the waiter runs again
  *
+ * and, in bursts, the slow paths by which locks are released: see holders.h.
  * All are aggregated here; nothing crosses to user space per event.
  */
 #include "gowait.h"
 #include "stack.h"
 #include "target.h"
-
-#define count(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
+#include "holders.h"
 
 /*
  * enter returns the counters of this CPU, or NULL for a process that is not the
@@ -129,11 +129,12 @@ __noinline __u64 queued_waiters(struct counters *c, __u64 root, __u64 addr)
 	return n;
 }
 
-/* touch brings a lock's sums up to now; NULL when there is no room for the lock. */
-static __always_inline struct lock_state *touch(struct counters *c, __u64 root, __u64 addr, __u64 now)
+/* lock returns an address's state, new where it was not touched yet; NULL when there is no room. */
+static __always_inline struct lock_state *lock(struct counters *c, __u64 root, __u64 addr, int *is_new)
 {
 	struct lock_state *l = bpf_map_lookup_elem(&locks, &addr);
 
+	*is_new = !l;
 	if (!l) {
 		/* Nothing changed since the window opened, or it would be here. */
 		struct lock_state fresh = {.root = root, .changed = window_start};
@@ -141,17 +142,8 @@ static __always_inline struct lock_state *touch(struct counters *c, __u64 root, 
 		fresh.waiters = queued_waiters(c, root, addr);
 		bpf_map_update_elem(&locks, &addr, &fresh, BPF_NOEXIST);
 		l = bpf_map_lookup_elem(&locks, &addr);
-		if (!l) {
+		if (!l)
 			count(c, C_LOST_LOCKS);
-			return 0;
-		}
-	}
-	if (now > l->changed) {
-		if (l->waiters) {
-			l->held_up += now - l->changed;
-			l->waited += l->waiters * (now - l->changed);
-		}
-		l->changed = now;
 	}
 	return l;
 }
@@ -238,17 +230,23 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 {
 	struct lock_state *l;
 	struct goroutine *gr;
+	int is_new;
 
 	count(c, C_QUEUES);
 	if (lifo)
 		count(c, C_REQUEUES);
-	l = touch(c, root, addr, now);
+	l = lock(c, root, addr, &is_new);
 	if (l)
-		l->waiters++;
+		lock_change(l, now, 1);
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_STARTS);
 		return;
+	}
+	if (gr->contended) {
+		if (gr->contended == addr && in_burst(now))
+			count(c, C_PARKED);
+		gr->contended = 0;
 	}
 	if (gr->queued)
 		count(c, C_OVERWRITTEN);
@@ -261,16 +259,25 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
 }
 
-static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr)
+static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr,
+				       __u64 sp, __u64 bp)
 {
-	struct lock_state *l = touch(c, root, addr, now);
 	struct goroutine *gr;
+	int is_new;
+	struct lock_state *l = lock(c, root, addr, &is_new);
 
 	if (l) {
 		if (!l->waiters)
 			return; /* another address of this root has waiters, this has none */
-		l->waiters--;
+		lock_change(l, now, -1);
 		count(c, C_DEQUEUES);
+		/* Its release, just before this, did not know the lock yet. */
+		if (is_new && l->sampled) {
+			__u64 delay = claim(c, l, now);
+
+			if (delay)
+				charge(c, stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c)), addr, delay);
+		}
 	}
 	gr = goroutine(g);
 	if (!gr) {
@@ -363,6 +370,72 @@ static __always_inline void on_run(struct counters *c, __u64 now, __u64 g)
 	gr->ready = 0;
 }
 
+/* on_contended counts a Lock that found the mutex taken: it spins, and waits if that does not help. */
+static __always_inline void on_contended(struct counters *c, __u64 now, __u64 g, __u64 sema)
+{
+	struct goroutine *gr;
+
+	if (!in_burst(now))
+		return;
+	gr = goroutine(g);
+	if (!gr)
+		return;
+	count(c, C_CONTENDED);
+	gr->contended = sema;
+}
+
+/* on_release charges what the waiters of a lock have waited since its last release. */
+static __always_inline void on_release(struct counters *c, __u64 now, enum release how, __u64 lock,
+				       __u64 g, __u64 sp, __u64 bp)
+{
+	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack;
+
+	delay[0] = claim_sema(c, first, now);
+	if (how == RELEASE_READER || how == RELEASE_WRITER) {
+		for (int i = 1; i < RW_SEMAS; i++)
+			delay[i] = claim_sema(c, first + 4 * i, now);
+	}
+	if (how == RELEASE_READER)
+		reader_part(c, lock, delay);
+	if (how == RELEASE_WRITER)
+		forget_readers(lock);
+	if (!(delay[0] | delay[1] | delay[2]))
+		return;
+	stack = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	for (int i = 0; i < RW_SEMAS; i++) {
+		if (delay[i])
+			charge(c, stack, first + 4 * i, delay[i]);
+	}
+}
+
+SEC("uprobe.multi")
+int gowait_release(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 lock = ctx->ax, state = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	enum release how = bpf_get_attach_cookie(ctx);
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (!in_window(now)) {
+		leave(c);
+		return 0;
+	}
+	if (how == RELEASE_NONE) {
+		on_contended(c, now, g, lock + 4);
+	} else {
+		if (how == RELEASE_MUTEX && in_burst(now)) {
+			count(c, C_RELEASES);
+			if (state & MUTEX_STARVING)
+				count(c, C_HANDOFFS);
+		}
+		on_release(c, now, how, lock, g, sp, bp);
+	}
+	leave(c);
+	return 0;
+}
+
 SEC("uprobe.multi")
 int gowait_queue(struct pt_regs *ctx)
 {
@@ -383,13 +456,13 @@ SEC("uprobe.multi")
 int gowait_dequeue(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14;
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
 	if (in_window(now))
-		on_dequeue(c, now, g, root, addr);
+		on_dequeue(c, now, g, root, addr, sp, bp);
 	leave(c);
 	return 0;
 }

@@ -58,11 +58,14 @@ struct goroutine {
 
 	__u64 dequeued; /* clock reading of its last dequeue, until used */
 	__u64 dequeued_addr;
+
+	__u64 contended; /* semaphore of the mutex that it found taken in a burst, until it waits for it */
 };
 
 /*
- * A lock instance. It changes only in queue and dequeue, which run under the
- * runtime's root.lock of the address: exact without a lock of our own.
+ * A lock instance. But for charged, it changes only in queue and dequeue, which
+ * run under the runtime's root.lock of the address: exact without a lock of our
+ * own.
  */
 struct lock_state {
 	__u64 root;    /* its *semaRoot */
@@ -70,6 +73,13 @@ struct lock_state {
 	__u64 changed; /* when that number last changed */
 	__u64 held_up; /* time with at least one waiter, ns */
 	__u64 waited;  /* integral of waiters over time, ns */
+
+	/* For the holders, see holders.h. */
+	__u64 seq;     /* odd while the lock changes */
+	__u64 clock;   /* the burst clock when it last changed */
+	__u64 sampled; /* integral of waiters over the burst clock, ns */
+	__u64 base;    /* what that was when the burst began in which the lock last changed */
+	__u64 charged; /* how much of it is charged */
 };
 
 struct pair {
@@ -104,12 +114,20 @@ enum counter {
 	C_MERGED_ADDRS,
 	C_LOST_WAITS,
 	C_UNCOUNTED_WAITERS,
+	C_RELEASES,
+	C_HANDOFFS,
+	C_CONTENDED,
+	C_PARKED,
+	C_BUSY_LOCKS,
+	C_LOST_CHARGES,
 	COUNTERS,
 };
 
 struct counters {
 	__u64 n[COUNTERS];
 };
+
+#define count(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
 
 /* So that bpf2go finds the enum among the types of the object. */
 const enum counter *counter_type __attribute__((unused));

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type GowaitBurst struct {
+	_      structs.HostLayout
+	Start  uint64
+	Stop   uint64
+	Before uint64
+}
+
 type GowaitCounter uint32
 
 const (
@@ -41,12 +48,18 @@ const (
 	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 22
 	GowaitCounterC_LOST_WAITS        GowaitCounter = 23
 	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 24
-	GowaitCounterCOUNTERS            GowaitCounter = 25
+	GowaitCounterC_RELEASES          GowaitCounter = 25
+	GowaitCounterC_HANDOFFS          GowaitCounter = 26
+	GowaitCounterC_CONTENDED         GowaitCounter = 27
+	GowaitCounterC_PARKED            GowaitCounter = 28
+	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 29
+	GowaitCounterC_LOST_CHARGES      GowaitCounter = 30
+	GowaitCounterCOUNTERS            GowaitCounter = 31
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [25]uint64
+	N [31]uint64
 }
 
 type GowaitEdge uint32
@@ -77,6 +90,19 @@ type GowaitGoroutine struct {
 	Key          GowaitWaitKey
 	Dequeued     uint64
 	DequeuedAddr uint64
+	Contended    uint64
+}
+
+type GowaitHeldKey struct {
+	_     structs.HostLayout
+	Stack uint64
+	Sema  uint64
+}
+
+type GowaitHeldSum struct {
+	_     structs.HostLayout
+	Count uint64
+	Delay uint64
 }
 
 type GowaitLockState struct {
@@ -86,6 +112,11 @@ type GowaitLockState struct {
 	Changed uint64
 	HeldUp  uint64
 	Waited  uint64
+	Seq     uint64
+	Clock   uint64
+	Sampled uint64
+	Base    uint64
+	Charged uint64
 }
 
 type GowaitPair struct {
@@ -93,6 +124,22 @@ type GowaitPair struct {
 	Waiter uint64
 	Addr   uint64
 }
+
+type GowaitReaderShare struct {
+	_     structs.HostLayout
+	Burst uint64
+	Delay [3]uint64
+}
+
+type GowaitRelease uint32
+
+const (
+	GowaitReleaseRELEASE_NONE   GowaitRelease = 0
+	GowaitReleaseRELEASE_MUTEX  GowaitRelease = 1
+	GowaitReleaseRELEASE_READER GowaitRelease = 2
+	GowaitReleaseRELEASE_WRITER GowaitRelease = 3
+	GowaitReleaseRELEASE_FD     GowaitRelease = 4
+)
 
 type GowaitStack struct {
 	_     structs.HostLayout
@@ -141,18 +188,24 @@ type GowaitWaitSum struct {
 const (
 	GowaitMapCounts         = "counts"
 	GowaitMapGoroutines     = "goroutines"
+	GowaitMapHeld           = "held"
 	GowaitMapLocks          = "locks"
 	GowaitMapLostWaits      = "lost_waits"
 	GowaitMapPairs          = "pairs"
+	GowaitMapReaderShares   = "reader_shares"
 	GowaitMapScratches      = "scratches"
 	GowaitMapStacks         = "stacks"
 	GowaitMapWaits          = "waits"
 	GowaitProgGowaitDequeue = "gowait_dequeue"
 	GowaitProgGowaitQueue   = "gowait_queue"
 	GowaitProgGowaitReady   = "gowait_ready"
+	GowaitProgGowaitRelease = "gowait_release"
 	GowaitProgGowaitRun     = "gowait_run"
+	GowaitVarBursts         = "bursts"
 	GowaitVarCounterType    = "counter_type"
+	GowaitVarCurrentBurst   = "current_burst"
 	GowaitVarLayout         = "layout"
+	GowaitVarReleaseType    = "release_type"
 	GowaitVarTargetNsDev    = "target_ns_dev"
 	GowaitVarTargetNsIno    = "target_ns_ino"
 	GowaitVarTargetTgid     = "target_tgid"
@@ -205,6 +258,7 @@ type GowaitProgramSpecs struct {
 	GowaitDequeue *ebpf.ProgramSpec `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.ProgramSpec `ebpf:"gowait_queue"`
 	GowaitReady   *ebpf.ProgramSpec `ebpf:"gowait_ready"`
+	GowaitRelease *ebpf.ProgramSpec `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.ProgramSpec `ebpf:"gowait_run"`
 }
 
@@ -212,27 +266,32 @@ type GowaitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitMapSpecs struct {
-	Counts     *ebpf.MapSpec `ebpf:"counts"`
-	Goroutines *ebpf.MapSpec `ebpf:"goroutines"`
-	Locks      *ebpf.MapSpec `ebpf:"locks"`
-	LostWaits  *ebpf.MapSpec `ebpf:"lost_waits"`
-	Pairs      *ebpf.MapSpec `ebpf:"pairs"`
-	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
-	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
-	Waits      *ebpf.MapSpec `ebpf:"waits"`
+	Counts       *ebpf.MapSpec `ebpf:"counts"`
+	Goroutines   *ebpf.MapSpec `ebpf:"goroutines"`
+	Held         *ebpf.MapSpec `ebpf:"held"`
+	Locks        *ebpf.MapSpec `ebpf:"locks"`
+	LostWaits    *ebpf.MapSpec `ebpf:"lost_waits"`
+	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	ReaderShares *ebpf.MapSpec `ebpf:"reader_shares"`
+	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
+	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
+	Waits        *ebpf.MapSpec `ebpf:"waits"`
 }
 
 // GowaitVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
-	CounterType *ebpf.VariableSpec `ebpf:"counter_type"`
-	Layout      *ebpf.VariableSpec `ebpf:"layout"`
-	TargetNsDev *ebpf.VariableSpec `ebpf:"target_ns_dev"`
-	TargetNsIno *ebpf.VariableSpec `ebpf:"target_ns_ino"`
-	TargetTgid  *ebpf.VariableSpec `ebpf:"target_tgid"`
-	WindowStart *ebpf.VariableSpec `ebpf:"window_start"`
-	WindowStop  *ebpf.VariableSpec `ebpf:"window_stop"`
+	Bursts       *ebpf.VariableSpec `ebpf:"bursts"`
+	CounterType  *ebpf.VariableSpec `ebpf:"counter_type"`
+	CurrentBurst *ebpf.VariableSpec `ebpf:"current_burst"`
+	Layout       *ebpf.VariableSpec `ebpf:"layout"`
+	ReleaseType  *ebpf.VariableSpec `ebpf:"release_type"`
+	TargetNsDev  *ebpf.VariableSpec `ebpf:"target_ns_dev"`
+	TargetNsIno  *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetTgid   *ebpf.VariableSpec `ebpf:"target_tgid"`
+	WindowStart  *ebpf.VariableSpec `ebpf:"window_start"`
+	WindowStop   *ebpf.VariableSpec `ebpf:"window_stop"`
 }
 
 // GowaitObjects contains all objects after they have been loaded into the kernel.
@@ -255,23 +314,27 @@ func (o *GowaitObjects) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitMaps struct {
-	Counts     *ebpf.Map `ebpf:"counts"`
-	Goroutines *ebpf.Map `ebpf:"goroutines"`
-	Locks      *ebpf.Map `ebpf:"locks"`
-	LostWaits  *ebpf.Map `ebpf:"lost_waits"`
-	Pairs      *ebpf.Map `ebpf:"pairs"`
-	Scratches  *ebpf.Map `ebpf:"scratches"`
-	Stacks     *ebpf.Map `ebpf:"stacks"`
-	Waits      *ebpf.Map `ebpf:"waits"`
+	Counts       *ebpf.Map `ebpf:"counts"`
+	Goroutines   *ebpf.Map `ebpf:"goroutines"`
+	Held         *ebpf.Map `ebpf:"held"`
+	Locks        *ebpf.Map `ebpf:"locks"`
+	LostWaits    *ebpf.Map `ebpf:"lost_waits"`
+	Pairs        *ebpf.Map `ebpf:"pairs"`
+	ReaderShares *ebpf.Map `ebpf:"reader_shares"`
+	Scratches    *ebpf.Map `ebpf:"scratches"`
+	Stacks       *ebpf.Map `ebpf:"stacks"`
+	Waits        *ebpf.Map `ebpf:"waits"`
 }
 
 func (m *GowaitMaps) Close() error {
 	return _GowaitClose(
 		m.Counts,
 		m.Goroutines,
+		m.Held,
 		m.Locks,
 		m.LostWaits,
 		m.Pairs,
+		m.ReaderShares,
 		m.Scratches,
 		m.Stacks,
 		m.Waits,
@@ -282,13 +345,16 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
-	CounterType *ebpf.Variable `ebpf:"counter_type"`
-	Layout      *ebpf.Variable `ebpf:"layout"`
-	TargetNsDev *ebpf.Variable `ebpf:"target_ns_dev"`
-	TargetNsIno *ebpf.Variable `ebpf:"target_ns_ino"`
-	TargetTgid  *ebpf.Variable `ebpf:"target_tgid"`
-	WindowStart *ebpf.Variable `ebpf:"window_start"`
-	WindowStop  *ebpf.Variable `ebpf:"window_stop"`
+	Bursts       *ebpf.Variable `ebpf:"bursts"`
+	CounterType  *ebpf.Variable `ebpf:"counter_type"`
+	CurrentBurst *ebpf.Variable `ebpf:"current_burst"`
+	Layout       *ebpf.Variable `ebpf:"layout"`
+	ReleaseType  *ebpf.Variable `ebpf:"release_type"`
+	TargetNsDev  *ebpf.Variable `ebpf:"target_ns_dev"`
+	TargetNsIno  *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetTgid   *ebpf.Variable `ebpf:"target_tgid"`
+	WindowStart  *ebpf.Variable `ebpf:"window_start"`
+	WindowStop   *ebpf.Variable `ebpf:"window_stop"`
 }
 
 // GowaitPrograms contains all programs after they have been loaded into the kernel.
@@ -298,6 +364,7 @@ type GowaitPrograms struct {
 	GowaitDequeue *ebpf.Program `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.Program `ebpf:"gowait_queue"`
 	GowaitReady   *ebpf.Program `ebpf:"gowait_ready"`
+	GowaitRelease *ebpf.Program `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.Program `ebpf:"gowait_run"`
 }
 
@@ -306,6 +373,7 @@ func (p *GowaitPrograms) Close() error {
 		p.GowaitDequeue,
 		p.GowaitQueue,
 		p.GowaitReady,
+		p.GowaitRelease,
 		p.GowaitRun,
 	)
 }

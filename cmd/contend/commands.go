@@ -5,13 +5,13 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"contend/internal/experiment"
-	"contend/internal/workload/ledger"
 )
 
 // commandFlags describe an experiment with the user's own broker.
@@ -29,11 +29,34 @@ func (c *commandFlags) add(f *pflag.FlagSet) {
 	c.flags = f
 	f.StringVar(&c.baseline, "baseline", "", "the command line, for sh, that runs the baseline's broker in the foreground")
 	f.StringVar(&c.candidate, "candidate", "", "the same for the candidate")
-	f.StringVar(&c.load, "load", "", "the command line that drives the broker until it is stopped; a failure makes the run invalid")
+	c.shared("load", "the command line that drives the broker until it is stopped; a failure makes the run invalid")
 	f.StringVar(&c.ready, "ready", "", "HOST:PORT that accepts a connection, or a command line that exits with 0, once the broker is ready")
 	f.DurationVar(&c.patience, "ready-timeout", experiment.DefaultPatience, "how long a broker may take to become ready")
-	f.DurationVar(&c.warmup, "warmup", experiment.DefaultWarmup, "from the load's start to the first window of a command")
+	c.shared("warmup", "with --baseline, from the load's start to the first window (default "+experiment.DefaultWarmup.String()+")")
 	addOpsFlag(f, &c.ops)
+}
+
+// shared adds a flag that a workload may have as well, with a meaning of its own.
+func (c *commandFlags) shared(name, usage string) {
+	if flag := c.flags.Lookup(name); flag != nil {
+		flag.Usage = usage + "; " + flag.Usage
+		return
+	}
+	c.flags.String(name, "", usage)
+}
+
+// readShared takes over what the shared flags were set to.
+func (c *commandFlags) readShared() (err error) {
+	c.load, c.warmup = "", experiment.DefaultWarmup
+	if c.flags.Changed("load") {
+		c.load = c.flags.Lookup("load").Value.String()
+	}
+	if c.flags.Changed("warmup") {
+		if c.warmup, err = time.ParseDuration(c.flags.Lookup("warmup").Value.String()); err != nil {
+			return usagef("--warmup: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *commandFlags) given() bool { return c.baseline != "" || c.candidate != "" }
@@ -41,7 +64,7 @@ func (c *commandFlags) given() bool { return c.baseline != "" || c.candidate != 
 // unused refuses flags of an experiment with commands where there are none.
 func (c *commandFlags) unused() error {
 	for _, name := range commandFlagNames {
-		if c.flags.Changed(name) {
+		if _, setting := c.flags.Lookup(name).Value.(*combinedValue); c.flags.Changed(name) && !setting {
 			return usagef("--%s goes with --baseline and --candidate, not with a workload", name)
 		}
 	}
@@ -50,6 +73,9 @@ func (c *commandFlags) unused() error {
 
 func (o *experimentOptions) runCommands(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c, p := &o.commands, &o.protocol
+	if err := c.readShared(); err != nil {
+		return err
+	}
 	switch {
 	case len(args) > 0:
 		return usagef("name a workload, or --baseline and --candidate: %q given beside them", args[0])
@@ -81,12 +107,9 @@ func (o *experimentOptions) runCommands(ctx context.Context, args []string, stdo
 
 // noWorkloadFlags refuses the flags of contend's own workloads.
 func (o *experimentOptions) noWorkloadFlags() error {
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addWorkloadFlags(own, &ledger.Options{})
-	own.StringSlice("arms", nil, "")
 	var err error
 	o.flags.Visit(func(f *pflag.Flag) {
-		if err == nil && own.Lookup(f.Name) != nil {
+		if _, setting := f.Value.(*combinedValue); err == nil && (f.Name == "arms" || setting && !slices.Contains(commandFlagNames, f.Name)) {
 			err = usagef("--%s goes with a workload's name, not with --baseline and --candidate", f.Name)
 		}
 	})

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -27,9 +29,31 @@ func newDoctor() *cobra.Command {
 					fmt.Fprintf(t, "\t\tremedy: %s\n", c.Remedy)
 				}
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			return missing(checks)
 		},
 	}
 	c.Flags().IntVar(&pid, "pid", 0, "also look at this process")
 	return c
+}
+
+// missing turns what is missing into the command's exit code: a target that
+// cannot be observed at all is an error like any command's.
+func missing(checks []capability.Check) error {
+	var names []string
+	for _, c := range checks {
+		if c.State != capability.Missing {
+			continue
+		}
+		if c.Name == "target" {
+			return errors.New(c.Detail)
+		}
+		names = append(names, c.Name)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: %s", errMissing, strings.Join(names, ", "))
+	}
+	return nil
 }

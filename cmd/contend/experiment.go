@@ -14,20 +14,21 @@ import (
 	"contend/internal/experiment"
 	"contend/internal/host"
 	"contend/internal/recording"
-	"contend/internal/workload/ledger"
+	"contend/internal/workload"
 )
 
 // experimentOptions are experiment's flags.
 type experimentOptions struct {
 	protocol experiment.Options
-	settings ledger.Options
+	settings workload.Settings
+	workload *workloadFlags
 	arms     []string
 	commands commandFlags
 	flags    *pflag.FlagSet // as given
 }
 
 func newExperiment() *cobra.Command {
-	o := experimentOptions{settings: ledger.Defaults()}
+	var o experimentOptions
 	c := &cobra.Command{
 		Use:   "experiment NAME | --baseline CMD --candidate CMD [--load CMD]",
 		Short: "Run a workload's arms, or two builds of your broker, in pairs; record and compare them",
@@ -49,14 +50,14 @@ func newExperiment() *cobra.Command {
 	o.flags = f
 	f.StringVarP(&p.Out, "output", "o", "", "the experiment's folder (default reports/NAME)")
 	f.BoolVar(&p.Force, "force", false, "replace the experiment in that folder instead of going on with it")
-	f.StringSliceVar(&o.arms, "arms", ledger.Info.Arms, "the baseline, the candidate, then further arms")
+	f.StringSliceVar(&o.arms, "arms", nil, "the baseline, the candidate, then further arms (default all, as listed above)")
 	f.Var(pairsFlag{p}, "pairs", "how many times every arm runs (default 10, or 2 with --quick), or auto: 10 to 30, until the intervals are narrow")
 	f.IntVar(&p.AA, "aa", experiment.EveryPair, "pairs with a second run of the baseline, to show the noise (default every pair; none for commands)")
 	f.Uint64Var(&p.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	f.DurationVar(&p.Window, "window", 0, "length of each window, at least (default 3s, or 1s with --quick)")
 	f.BoolVar(&p.Quick, "quick", false, "a smoke of the whole thing, too short for verdicts")
-	o.commands.add(f)
-	addWorkloadFlags(f, &o.settings)
+	o.workload = addWorkloadFlags(f)
+	o.commands.add(f) // after those, with whom it shares two
 	return c
 }
 
@@ -64,26 +65,30 @@ func (o *experimentOptions) runWorkload(ctx context.Context, cmd *cobra.Command,
 	if err := exactArgs("a workload's name")(cmd, args); err != nil {
 		return err
 	}
-	name := args[0]
-	for _, arm := range o.arms {
-		if err := checkWorkload(name, arm); err != nil {
-			return err
-		}
-	}
-	if err := o.settings.Validate(); err != nil {
-		return usageError{err}
-	}
 	if err := o.commands.unused(); err != nil {
 		return err
 	}
-	o.protocol.Name, o.protocol.Arms, o.protocol.Settings = name, o.arms, o.settings.Settings()
-	live := liveWorkload(name, o.settings, o.collect(), io.Discard)
+	var err error
+	if _, o.settings, err = o.workload.choose(args[0], ""); err != nil {
+		return err
+	}
+	if o.arms == nil {
+		o.arms = workloads[workloadIndex(args[0])].Arms
+	}
+	for _, arm := range o.arms {
+		if _, _, err := o.workload.choose(args[0], arm); err != nil {
+			return err
+		}
+	}
+	o.protocol.Name, o.protocol.Arms, o.protocol.Settings = args[0], o.arms, o.settings.Settings()
+	live := liveWorkload(args[0], o.settings, o.collect(), io.Discard)
 	return o.run(ctx, live, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
 func (o *experimentOptions) collect() collect.Options {
 	return collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Version: toolVersion(), Host: host.Edge,
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: "auto", Holders: collect.HolderModes[0],
+		Version: toolVersion(), Host: host.Edge,
 	}
 }
 
@@ -109,6 +114,9 @@ func (o *experimentOptions) again() string {
 	}
 	o.flags.Visit(func(flag *pflag.Flag) {
 		value := flag.Value.String()
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
 		switch flag.Name {
 		case "output", "force":
 			return

@@ -23,7 +23,7 @@ import (
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
-	"contend/internal/workload/ledger"
+	"contend/internal/workload"
 )
 
 // recordOptions are record's flags.
@@ -39,17 +39,19 @@ type recordOptions struct {
 	collect  []string
 	named    bool // --collect was given
 	waits    string
+	holders  string
 	pprof    string
 	ops      string
 	counter  *operations.Counter // from ops
 	labels   map[string]string
 	ready    string
 	strict   bool
-	settings ledger.Options
+	flags    *workloadFlags
+	settings workload.Settings // of the workload, where that is the target
 }
 
 func newRecord() *cobra.Command {
-	o := recordOptions{settings: ledger.Defaults()}
+	var o recordOptions
 	c := &cobra.Command{
 		Use:   "record [--pid PID | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
 		Short: "Record where a running Go program waits",
@@ -70,19 +72,20 @@ func newRecord() *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVar(&o.pid, "pid", 0, "the process to attach to")
-	f.StringVar(&o.workload, "workload", "", "record one of contend's own workloads: handover")
-	f.StringVar(&o.arm, "arm", "baseline", "the workload's arm: "+strings.Join(ledger.Info.Arms, ", "))
+	f.StringVar(&o.workload, "workload", "", "record one of contend's own workloads: "+workloadNames())
+	f.StringVar(&o.arm, "arm", "", "the workload's arm (default its first)")
 	f.StringVarP(&o.output, "output", "o", "", "the folder to write (default ./NAME-YYYYMMDD-HHMMSS)")
 	f.BoolVar(&o.force, "force", false, "replace the output, if it is a recording")
-	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; at least this long for a workload")
+	f.DurationVarP(&o.duration, "duration", "d", 10*time.Second, "how long to record; a workload's window is counted in messages, and lasts at least as long as is given here")
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", "auto", "which waits to probe: auto, locks")
-	f.StringVar(&o.pprof, "pprof", "", "the target's own endpoint, http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.holders, "holders", collect.HolderModes[0], "when to see who held a lock while others waited: in bursts, exact (at every release of a contended lock), off")
 	addOpsFlag(f, &o.ops)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
-	addWorkloadFlags(f, &o.settings)
+	o.flags = addWorkloadFlags(f)
 	return c
 }
 
@@ -104,6 +107,9 @@ func (o *recordOptions) check() error {
 	case o.waits != "auto" && o.waits != "locks":
 		return usagef("--waits %s: auto or locks", o.waits)
 	}
+	if !slices.Contains(collect.HolderModes, o.holders) {
+		return usagef("--holders %s: unknown; there are %s", o.holders, strings.Join(collect.HolderModes, ", "))
+	}
 	for _, name := range o.collect {
 		if !slices.Contains(collect.Known, name) {
 			return usagef("--collect %s: unknown; there are %s", name, strings.Join(collect.Known, ", "))
@@ -118,15 +124,19 @@ func (o *recordOptions) check() error {
 		return o.checkEndpointOnly()
 	}
 	if targets == 0 {
-		o.workload = "handover"
+		o.workload = workloads[0].Name
 	}
 	if o.workload != "" {
 		if o.ops != "" {
 			return usagef("--ops: the workload counts its own messages")
 		}
-		if err := checkWorkload(o.workload, o.arm); err != nil {
+		var err error
+		if o.arm, o.settings, err = o.flags.choose(o.workload, o.arm); err != nil {
 			return err
 		}
+	}
+	if o.pprof != "" && !o.named {
+		o.collect = append(slices.Clone(o.collect), recording.Mutex, recording.Block)
 	}
 	for _, name := range o.collect {
 		if o.pprof == "" && o.workload == "" && !slices.Contains([]string{recording.Waits, recording.OffCPU}, name) {
@@ -218,7 +228,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
-		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Pprof: o.pprof, Ops: o.counter,
+		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, Holders: o.holders, Pprof: o.pprof, Ops: o.counter,
 		Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }

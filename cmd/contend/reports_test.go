@@ -60,3 +60,23 @@ func TestCommittedReports(t *testing.T) {
 		})
 	}
 }
+
+// The README's excerpt is what the command prints of the committed experiment.
+func TestREADMEExcerpt(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	excerpt := regexp.MustCompile("(?s)```text\n(.*?)```").FindSubmatch(text)
+	if excerpt == nil {
+		t.Fatal("the README has no excerpt")
+	}
+	var stdout, stderr bytes.Buffer
+	t.Chdir("../..")
+	if code := run(t.Context(), []string{"diff", "reports/handover/baseline", "reports/handover/batched"}, nil, &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if !bytes.HasPrefix(stdout.Bytes(), excerpt[1]) {
+		t.Errorf("the README's excerpt is not how the output begins: %s", cmp.Diff(string(excerpt[1]), stdout.String()))
+	}
+}

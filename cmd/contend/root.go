@@ -29,6 +29,8 @@ const (
 var (
 	errGate = errors.New("the gate tripped")
 	errLost = errors.New("data was lost")
+	// errMissing is doctor's: what it found missing is in its table.
+	errMissing = errors.New("missing here")
 )
 
 // usageError is a mistake in how the command was called.
@@ -65,7 +67,7 @@ func exitCode(err error) int {
 		return exitGate
 	case errors.Is(err, errLost):
 		return exitLost
-	case collect.IsMissing(err):
+	case errors.Is(err, errMissing), collect.IsMissing(err):
 		return exitMissing
 	default:
 		return exitError
@@ -97,7 +99,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRecord(), newReport(), newDiff(), newExperiment(), newWorkload(), newWorkloadRole(), newHost(), newDoctor(), newVersion())
+	root.AddCommand(newRecord(), newReport(), newDiff(), newExperiment(), newWorkload(), newSweep(), newWorkloadRole(), newHost(), newDoctor(), newVersion())
 	return root
 }
 

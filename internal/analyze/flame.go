@@ -46,8 +46,8 @@ func (c *corpus) flames(sides []*sideData, perOp bool) []Flame {
 			return []flameName{{"[woken by]", KindMark}, {shortName(fn), frameKind(fn, c.table.modules)}}
 		})
 	holders := func(rd *runData) []row { return rd.holders }
-	flames = b.append(flames, "holders", "lock time by who held the lock", holders, func(r *row) bool { return r.charge == "held" }, nil)
-	flames = b.append(flames, "releases", "lock time by who woke the waiter", holders, func(r *row) bool { return r.charge != "held" }, nil)
+	flames = b.append(flames, "holders", "lock time by who held the lock", holders, func(r *row) bool { return r.charge == recording.ChargeHeld }, nil)
+	flames = b.append(flames, "releases", "lock time by who woke the waiter", holders, func(r *row) bool { return r.charge != recording.ChargeHeld }, nil)
 	flames = b.append(flames, "other waits", "back-pressure, hand-off and runtime waits", own, func(r *row) bool {
 		cat := r.verdict.category
 		return cat == catBackPressure || cat == catHandoff || cat == catRuntime

@@ -187,8 +187,7 @@ func TestHoldersAreNotWakers(t *testing.T) {
 	r := waitsRun(waits, manifest(1, 0))
 	r.Profiles[recording.Holders] = holders.p
 	l := mustReport(t, Options{}, r).Locks[0]
-	if len(l.Holders) != 2 || l.Holders[0].Site != "main.slow x.go:5" || !near(l.Holders[0].Share, 0.9, 1e-12) ||
-		!(l.Holders[0].Low < 0.9 && 0.9 < l.Holders[0].High && l.Holders[0].High <= 1) {
+	if len(l.Holders) != 2 || l.Holders[0] != (Holder{"main.slow x.go:5", 0.9, 0.9, 0.9}) {
 		t.Errorf("holders: %+v", l.Holders)
 	}
 	if len(l.Wakers) != 1 || l.Wakers[0].Site != "main.fast x.go:6" {

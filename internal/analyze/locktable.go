@@ -22,9 +22,8 @@ type lockSum struct {
 	instances map[instance]bool
 	waiters   map[*frame]*tally
 	wakers    tallies[string]
-	held      tallies[string]  // holders profile, charge held
+	held      heldSum          // holders profile, charge held
 	woke      tallies[string]  // holders profile, charge woke
-	heldSq    float64          // sum of count × (delay ÷ count)² over held samples
 	perRun    map[int]int64    // run → longest held-up time of an instance
 	hist      map[int64]int64  // wait's lower bound → waits
 	kinds     map[string]int64 // kind → delay
@@ -78,7 +77,7 @@ func lockRank(class string) int {
 func newLockSum(l *lockClass) *lockSum {
 	return &lockSum{Lock: Lock{Name: l.name, Class: l.class},
 		instances: map[instance]bool{}, waiters: map[*frame]*tally{}, wakers: tallies[string]{},
-		held: tallies[string]{}, woke: tallies[string]{}, perRun: map[int]int64{},
+		held: newHeldSum(), woke: tallies[string]{}, perRun: map[int]int64{},
 		hist: map[int64]int64{}, kinds: map[string]int64{}}
 }
 
@@ -120,7 +119,7 @@ func (c *corpus) addHolders(sd *sideData, sums map[*lockClass]*lockSum, owner ma
 			byName[l.name] = l
 		}
 	}
-	for _, rd := range sd.runs {
+	for run, rd := range sd.runs {
 		for i := range rd.holders {
 			r := &rd.holders[i]
 			l := owner[instance{rd.side, rd.process, r.addr}]
@@ -131,13 +130,10 @@ func (c *corpus) addHolders(sd *sideData, sums map[*lockClass]*lockSum, owner ma
 			if l == nil || f == nil {
 				continue
 			}
-			if r.charge != "held" {
+			if r.charge == recording.ChargeHeld {
+				sums[l].held.add(run, r)
+			} else {
 				sums[l].woke.add(f.site(), r)
-				continue
-			}
-			sums[l].held.add(f.site(), r)
-			if n := float64(max(r.count, 1)); r.delay > 0 {
-				sums[l].heldSq += float64(r.delay) * float64(r.delay) / n
 			}
 		}
 	}
@@ -168,7 +164,7 @@ func (s *lockSum) finish(t Totals) Lock {
 	if len(s.wakers) == 0 {
 		l.Wakers = wakerSites(s.woke, 0)
 	}
-	l.Holders = holderSites(s.held, s.heldSq)
+	l.Holders = s.held.holders(len(l.Wakers) > 0)
 	return l
 }
 
@@ -270,39 +266,6 @@ func wakerSites(m map[string]*tally, whole int64) []Site {
 		return cmp.Or(cmp.Compare(b.DelayNS, a.DelayNS), cmp.Compare(a.Site, b.Site))
 	})
 	return sites[:min(len(sites), maxSites)]
-}
-
-// holderSites lists holders with 95 % intervals of their shares: Wilson's score
-// interval (JASA 22, 1927) of a proportion of holds, with the number of holds
-// reduced to Kish's effective sample size (Σw)² ÷ Σw² (Survey Sampling, 1965)
-// because long holds weigh more.
-func holderSites(m tallies[string], sumSq float64) []Holder {
-	var total int64
-	for _, t := range m {
-		total = add(total, t.delay)
-	}
-	if total == 0 || sumSq <= 0 {
-		return nil
-	}
-	n := float64(total) * float64(total) / sumSq
-	holders := make([]Holder, 0, len(m))
-	for k, t := range m {
-		p := share(t.delay, total)
-		low, high := wilson(p, n)
-		holders = append(holders, Holder{Site: k, Share: p, Low: low, High: high})
-	}
-	slices.SortFunc(holders, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Site, b.Site))
-	})
-	return holders[:min(len(holders), maxSites)]
-}
-
-// wilson is the 95 % score interval of a proportion p out of n.
-func wilson(p, n float64) (low, high float64) {
-	const z = 1.959963984540054
-	mid := (p + z*z/(2*n)) / (1 + z*z/n)
-	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return max(mid-half, 0), min(mid+half, 1)
 }
 
 // shortSite cuts the directories of a recorded site, "func file:line", so that

@@ -18,6 +18,7 @@ type Report struct {
 	Mode       string                    `json:"mode"`    // what that profile can see: "locks", "all", …
 	Totals     Totals                    `json:"totals"`
 	Goroutines Goroutines                `json:"goroutines"`
+	HandOvers  *HandOvers                `json:"hand_overs,omitempty"`
 	Locks      []Lock                    `json:"locks"`
 	Boundaries []Boundary                `json:"boundaries"`
 	Roots      []Root                    `json:"roots"`
@@ -26,6 +27,7 @@ type Report struct {
 	Categories []Root                    `json:"categories,omitempty"` // blocked time by the rules' categories
 	Omitted    []Omitted                 `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
 	Rules      []RuleTake                `json:"rules,omitempty"`
+	Holding    *Holding                  `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
 	Workload   *recording.WorkloadResult `json:"workload,omitempty"`
 	Flames     []Flame                   `json:"-"`
 	Lost       map[string]int64          `json:"lost"` // "collector.counter" → count, non-zero ones only
@@ -97,7 +99,8 @@ type Site struct {
 	Share       float64 `json:"share"` // of the lock's delay
 }
 
-// Holder is a site that held the lock while others waited, with a 95 % interval of its share.
+// Holder is a site that held the lock while others waited, with a 95 % interval of
+// its share of the lock's waiting time.
 type Holder struct {
 	Site  string  `json:"site"`
 	Share float64 `json:"share"`

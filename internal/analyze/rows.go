@@ -23,7 +23,8 @@ type row struct {
 	addr               uint64
 
 	class, wait, lockLabel, waker, state, charge string
-	open                                         bool // cut by an edge of the window
+	open                                         bool  // cut by an edge of the window
+	burst                                        int64 // charge "held": the burst in which it was seen, from 1; 0 if all of the time was
 
 	verdict *verdict   // what the wait is
 	lock    *lockClass // the lock it is charged to, nil for none
@@ -341,6 +342,7 @@ func readLabels(r *row, s *profile.Sample) {
 	if len(s.NumLabel) > 0 {
 		r.bucket = num(recording.LabelDuration, -1)
 		r.max = max(num(recording.LabelMax, 0), 0)
+		r.burst = num(recording.LabelBurst, 0)
 		r.addr = uint64(num(recording.LabelLockAddr, 0))
 	}
 }

@@ -36,6 +36,7 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Totals = c.totals(sd, r.Mode)
 	r.Goroutines = c.goroutines(sd, r.Totals)
+	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
 	app := r.Totals.BlockedAppNS
 	r.Boundaries = boundaryTable(sd, app)
@@ -48,6 +49,7 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
+	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	r.Flames = c.flames([]*sideData{sd}, false)
 	r.Warnings = c.sideWarnings(sd, r)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,7 @@ type Options struct {
 	// an error. Otherwise it is left out, and the manifest says why.
 	Named   bool
 	Waits   string              // "auto", "locks" or "all"
+	Holders string              // one of HolderModes; "" is off
 	Pprof   string              // base URL of the target's net/http/pprof
 	Length  time.Duration       // planned, of the window; what is sampled over time is asked for as much
 	Ops     *operations.Counter // counts the target's operations; may be nil
@@ -47,6 +49,10 @@ type Options struct {
 
 // Known lists every collector's name, in the order in which they are opened.
 var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
+
+// HolderModes lists the ways to see who held a lock: in bursts, at every release,
+// or not.
+var HolderModes = []string{gowait.HoldersBursts, gowait.HoldersExact, gowait.HoldersOff}
 
 // A collector observes the target between Start and Stop.
 type collector interface {
@@ -101,6 +107,10 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	}
 	for _, name := range s.endpointNames() {
 		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
+			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +146,7 @@ func (s *Session) attach(name string) (collector, error) {
 		s.binary = b
 	}
 	if name == recording.Waits {
-		return gowait.Open(s.process, s.binary, gowait.Options{})
+		return gowait.Open(s.process, s.binary, gowait.Options{Holders: s.opt.Holders})
 	}
 	return offcpu.Open(s.process, s.binary, offcpu.Options{})
 }
@@ -215,8 +225,11 @@ func shortened(reason string, lasted time.Duration) string {
 	return fmt.Sprintf("%s: the recording covers %s", what, lasted.Round(time.Millisecond))
 }
 
-// harvest writes every collector's profiles and completes the manifest.
+// harvest writes every collector's profiles and completes the manifest. A
+// window in which nothing could be seen is an error: an empty recording would
+// read as the absence of contention.
 func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
+	written := 0
 	for _, c := range s.collectors {
 		got, err := c.Capture()
 		if err != nil {
@@ -228,6 +241,7 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 			if err := w.Profile(name, p); err != nil {
 				return err
 			}
+			written++
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
@@ -237,6 +251,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
+	}
+	if written == 0 {
+		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	// An idle target's own CPU time would make any cost look like a catastrophe;
 	// one core is the least that it is held against.

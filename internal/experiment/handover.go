@@ -7,8 +7,8 @@ import (
 	"contend/internal/analyze/render"
 )
 
-// armNotes say what each arm of the hand-over workload changes.
-var armNotes = map[string]string{
+// handoverNotes say what each arm of the hand-over workload changes.
+var handoverNotes = map[string]string{
 	"baseline": "one executor task a message, one mutex-guarded queue",
 	"batched":  "messages handed over in batches of up to 1,024 or 5 MiB; everything else as in baseline",
 	"lockfree": "one task a message, but a queue without a lock: what the lock itself costs",
@@ -19,11 +19,11 @@ var armNotes = map[string]string{
 // it was to show, beside the figures published for the system it stands for: a
 // change that batched the same hand-over, measured on 8 cores at a fixed
 // 2.4 GHz with three storage nodes.
-func handoverFindings(s *Summary, by map[string]map[int]attribution) []render.Finding {
+func handoverFindings(_ *Result, s *Summary, by map[string]map[int]attribution) ([]render.Finding, error) {
 	base, cand := s.arm(s.Baseline), s.arm(s.Candidate)
 	c := s.Comparison(s.Candidate)
 	if base == nil || cand == nil || c == nil {
-		return nil
+		return nil, nil
 	}
 	out := []render.Finding{
 		{
@@ -50,19 +50,7 @@ func handoverFindings(s *Summary, by map[string]map[int]attribution) []render.Fi
 				ms(base.TailGap.Center), ms(s.arm(series).TailGap.Center), ofGain(other.TailGapShare)),
 		})
 	}
-	v := VerifyTotal{}
-	for _, a := range s.Series {
-		v.Delivered += a.Verify.Delivered
-		v.Lost += a.Verify.Lost
-		v.Duplicated += a.Verify.Duplicated
-		v.Reordered += a.Verify.Reordered
-		v.Invalid += a.Verify.Invalid
-	}
-	return append(out, render.Finding{
-		What: "every message once and in order", Reference: "no duplicates, no violations", Goal: "none",
-		Here:    fmt.Sprintf("%d delivered; %d lost, %d duplicated, %d reordered, %d invalid", v.Delivered, v.Lost, v.Duplicated, v.Reordered, v.Invalid),
-		Verdict: met(v.Lost+v.Duplicated+v.Reordered+v.Invalid == 0),
-	})
+	return append(out, verifyFinding(s)), nil
 }
 
 // lockFindings are those about the executor queue lock.

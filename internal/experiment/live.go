@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"time"
 
 	"contend/internal/collect"
+	"contend/internal/host"
 	"contend/internal/recording"
 	"contend/internal/workload/child"
 )
@@ -146,10 +148,23 @@ func (l *Live) RecordOnce(ctx context.Context, arm string, length time.Duration,
 	}
 	for _, result := range []*recording.WorkloadResult{r.window, r.final} {
 		if result != nil && !result.Verify.OK {
-			return fmt.Errorf("%s: the run is not valid: %s; what it left is in %s", r.manifest.Target.Name, Why(result.Verify), w.Keep())
+			return fmt.Errorf("%s: the run is not valid: %s%s; what it left is in %s",
+				r.manifest.Target.Name, Why(result.Verify), disturbance(r.manifest), w.Keep())
 		}
 	}
 	return w.Commit(r.manifest)
+}
+
+// disturbance adds what disturbed the host meanwhile, the likeliest reason why a
+// run is not fit to compare.
+func disturbance(m *recording.Manifest) string {
+	if m.Host == nil || m.Host.After == nil {
+		return ""
+	}
+	if why := host.Drift(m.Host.Before, m.Host.After); len(why) > 0 {
+		return " (" + strings.Join(why, "; ") + ")"
+	}
+	return ""
 }
 
 // Why says in a few words what a failed verification found.

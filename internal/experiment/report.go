@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"contend/internal/analyze"
@@ -78,6 +79,7 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 			" (throughput and latency are of these), then one recorded (waits are of these)", pairsMade(r.State)),
 		Notes: s.Warnings,
 	}
+	about := r.subject()
 	by := map[string]map[int]attribution{}
 	for i := range s.Series {
 		name := s.Series[i].Series
@@ -85,16 +87,26 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 		if by[name], err = r.attribute(name); err != nil {
 			return nil, err
 		}
-		a := arm(&s.Series[i], s, r.State.Settings.Commands)
-		if unit, ok := counted(by[name]); ok {
+		a := arm(&s.Series[i], s, about.notes)
+		if unit, ok := counted(by[name]); ok || r.studied() != "" {
 			lock := middle(by[name], perOp)
-			a.Figures = append(a.Figures, render.Figure{Name: cmp.Or(r.studied(), "all locks'") + " wait per " + unit, Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+			a.Figures = append(a.Figures, render.Figure{Name: cmp.Or(r.studied(), "all locks'") + " wait per " + cmp.Or(unit, "message"), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		}
+		if about.figures != nil {
+			more, err := about.figures(r, name)
+			if err != nil {
+				return nil, err
+			}
+			a.Figures = append(a.Figures, more...)
 		}
 		x.Arms = append(x.Arms, a)
 	}
 	x.Notes = append(x.Notes, r.State.pairsNote()...)
-	if r.studied() != "" {
-		x.Findings = handoverFindings(s, by)
+	if about.findings != nil {
+		var err error
+		if x.Findings, err = about.findings(r, s, by); err != nil {
+			return nil, err
+		}
 	}
 	for _, run := range r.Runs {
 		v := view(run, len(s.Series))
@@ -114,12 +126,21 @@ func pairsMade(s *State) int {
 	return s.Settings.Pairs
 }
 
-// studied is the lock that the experiment's workload is about, "" for all locks.
-func (r *Result) studied() string {
-	if r.State.Name == "handover" && r.State.Settings.Commands == nil {
-		return studiedLock
+// subject is what the experiment is about. Of commands nothing is known but the
+// lines themselves.
+func (r *Result) subject() subject {
+	if commands := r.State.Settings.Commands; commands != nil {
+		return subject{notes: commands}
 	}
-	return ""
+	return subjects[r.State.Name]
+}
+
+// studied is the lock that the bench's workloads are about, "" for all locks.
+func (r *Result) studied() string {
+	if r.State.Settings.Commands != nil {
+		return ""
+	}
+	return studiedLock
 }
 
 // pairsNote says how the number of pairs came about, where it was left open.
@@ -140,20 +161,17 @@ func (s *State) pairsNote() []string {
 		s.Stopped.Pairs, AutoWidth*100, strings.Join(widths, ", "))}
 }
 
-func arm(a *ArmSummary, s *Summary, commands map[string]string) render.Arm {
-	out := render.Arm{Name: a.Series, What: armNotes[a.Series]}
-	if commands != nil {
-		out.What = commands[a.Series]
-	}
+func arm(a *ArmSummary, s *Summary, notes map[string]string) render.Arm {
+	out := render.Arm{Name: a.Series, What: notes[a.Series]}
 	if a.Series == ControlSeries {
 		out.What = "the control: the " + a.Arm + " arm once more; what differs is noise"
 	}
 	c := s.Comparison(a.Series)
 	for _, f := range figures {
-		e := f.arm(a)
-		if e.Center == 0 {
-			continue // nobody counted, or timed, it
+		if !slices.ContainsFunc(s.Series, func(a ArmSummary) bool { return f.arm(&a).Center != 0 }) {
+			continue // the workload has no such thing
 		}
+		e := f.arm(a)
 		out.Figures = append(out.Figures, render.Figure{Name: f.name, Unit: f.unit, Value: e.Center, Low: e.Low, High: e.High})
 		if c != nil {
 			base := f.arm(&s.Series[0])

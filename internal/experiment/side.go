@@ -9,14 +9,14 @@ import (
 )
 
 // Side reads the recordings of one series for the analysis, which may take its
-// runs for paired.
-func (r *Result) Side(series string) (analyze.Side, error) {
+// runs for paired. Profiles named are read; none named reads all.
+func (r *Result) Side(series string, profiles ...string) (analyze.Side, error) {
 	side := analyze.Side{Name: series}
 	for _, run := range r.Runs {
 		if run.Series != series {
 			continue
 		}
-		a, err := input.Run(filepath.Join(r.Dir, run.Dir))
+		a, err := input.Run(filepath.Join(r.Dir, run.Dir), profiles...)
 		if err != nil {
 			return analyze.Side{}, err
 		}

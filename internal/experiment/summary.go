@@ -149,7 +149,12 @@ var (
 	publishP99  = latency("publish", func(l recording.Latency) int64 { return l.P99 })
 	endToEndP50 = latency("end_to_end", func(l recording.Latency) int64 { return l.P50 })
 	endToEndP99 = latency("end_to_end", func(l recording.Latency) int64 { return l.P99 })
-	tailGap     = func(r *recording.WorkloadResult) float64 { return endToEndP50(r) - publishP50(r) }
+	tailGap     = func(r *recording.WorkloadResult) float64 {
+		if r.Latency["publish"].Count == 0 { // a workload without publishers
+			return 0
+		}
+		return endToEndP50(r) - publishP50(r)
+	}
 )
 
 func summarizeArm(name string, runs map[int]RunResult) ArmSummary {

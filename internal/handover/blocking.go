@@ -74,6 +74,9 @@ func (q *BlockingMPSC[T]) park() {
 		return
 	}
 	<-q.wake
+	q.idleMu.Lock()
+	q.idle.back()
+	q.idleMu.Unlock()
 }
 
 func (q *BlockingMPSC[T]) unpark() {
@@ -107,6 +110,6 @@ func (q *BlockingMPSC[T]) Stats() QueueStats {
 	s.Signals = q.signals.Load()
 	q.idleMu.Lock()
 	defer q.idleMu.Unlock()
-	s.Waits, s.IdleNS = q.idle.read()
+	q.idle.read(&s)
 	return s
 }

@@ -37,6 +37,7 @@ type ExecutorStats struct {
 	// IdleNS is the time the executor waited on an empty queue, as
 	// QueueStats.IdleNS: in a window, busy share = 1 − ΔIdleNS ÷ elapsed.
 	IdleNS int64
+	WakeNS int64 // from the wakes of the executor until it ran, as QueueStats.WakeNS
 }
 
 // SingleExecutor runs tasks one after another on one goroutine, in the order
@@ -65,8 +66,8 @@ type SingleExecutor struct {
 // NewSingleExecutor starts an executor on q, which must have no other taker;
 // a nil q means a new Queue[Task]. End it with Shutdown or ShutdownNow.
 //
-// Offers, Signals, Waits and IdleNS of its Stats come from the queue's method
-// Stats() QueueStats, and stay 0 if it has none.
+// Offers, Signals, Waits, IdleNS and WakeNS of its Stats come from the queue's
+// method Stats() QueueStats, and stay 0 if it has none.
 func NewSingleExecutor(q TaskQueue, o ExecutorOptions) *SingleExecutor {
 	if q == nil {
 		q = NewQueue[Task]()
@@ -229,6 +230,7 @@ func (e *SingleExecutor) Stats() ExecutorStats {
 		Signals:   q.Signals,
 		Waits:     q.Waits,
 		IdleNS:    q.IdleNS,
+		WakeNS:    q.WakeNS,
 	}
 }
 

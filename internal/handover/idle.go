@@ -9,12 +9,15 @@ var epoch = time.Now()
 func monotonic() int64 { return int64(time.Since(epoch)) + 1 }
 
 // idleClock adds up the intervals in which a consumer waited on an empty
-// queue. The clock is read only where a wait begins and where the offer that
-// ends it happens. Its owner guards it with a mutex.
+// queue, and those from the offer that ended a wait until the woken consumer ran
+// again. The clock is read only where a wait begins, where the offer that ends
+// it happens, and where the consumer is back. Its owner guards it with a mutex.
 type idleClock struct {
 	since int64 // start of the open interval, 0 if none
 	total int64
 	waits int64
+	woken int64 // when a waiting consumer was last woken, 0 once it is back
+	wake  int64
 }
 
 func (c *idleClock) begin() {
@@ -26,16 +29,24 @@ func (c *idleClock) begin() {
 
 func (c *idleClock) end() {
 	if c.since != 0 {
-		c.total += monotonic() - c.since
+		c.woken = monotonic()
+		c.total += c.woken - c.since
 		c.since = 0
 	}
 }
 
-// read includes the open interval.
-func (c *idleClock) read() (waits, ns int64) {
-	ns = c.total
-	if c.since != 0 {
-		ns += monotonic() - c.since
+// back is called by the consumer after a wait.
+func (c *idleClock) back() {
+	if c.woken != 0 {
+		c.wake += monotonic() - c.woken
+		c.woken = 0
 	}
-	return c.waits, ns
+}
+
+// read adds the waits to a queue's counts; the open one's idle time is included.
+func (c *idleClock) read(s *QueueStats) {
+	s.Waits, s.IdleNS, s.WakeNS = c.waits, c.total, c.wake
+	if c.since != 0 {
+		s.IdleNS += monotonic() - c.since
+	}
 }

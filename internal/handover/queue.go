@@ -74,6 +74,7 @@ func (q *Queue[T]) Take() (v T, ok bool) {
 	for q.items.size == 0 && !q.closed {
 		q.idle.begin()
 		q.notEmpty.Wait()
+		q.idle.back()
 	}
 	v, ok = q.items.pop()
 	q.mu.Unlock()
@@ -88,6 +89,7 @@ func (q *Queue[T]) TakeAll(buf []T) (n int, ok bool) {
 	for q.items.size == 0 && !q.closed && len(buf) > 0 {
 		q.idle.begin()
 		q.notEmpty.Wait()
+		q.idle.back()
 	}
 	n = q.items.popAll(buf)
 	ok = n > 0 || q.items.size > 0 || !q.closed
@@ -125,6 +127,6 @@ func (q *Queue[T]) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
-	s.Waits, s.IdleNS = q.idle.read()
+	q.idle.read(&s)
 	return s
 }

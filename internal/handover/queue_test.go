@@ -157,6 +157,9 @@ func TestTakeAllWaitsForTheFirst(t *testing.T) {
 		if s.IdleNS <= 0 {
 			t.Errorf("IdleNS = %d after three waits", s.IdleNS)
 		}
+		if s.WakeNS <= 0 {
+			t.Errorf("WakeNS = %d after three waits", s.WakeNS)
+		}
 		if again := queueStats(q); again.IdleNS != s.IdleNS {
 			t.Errorf("IdleNS runs on while nobody waits: %d, %d", s.IdleNS, again.IdleNS)
 		}

@@ -66,4 +66,8 @@ type QueueStats struct {
 	// open included. What the woken taker then waits for a processor is not
 	// idle: there was work.
 	IdleNS int64
+	// WakeNS is the time in nanoseconds from the offers (or Close) that ended
+	// waits until the woken taker ran again: hand-over latency that no lock
+	// explains. WakeNS ÷ Waits is what one wake-up takes.
+	WakeNS int64
 }

@@ -64,6 +64,7 @@ func (q *TwoLane) TakeAll(buf []Task) (n int, ok bool) {
 	for q.control.size+q.normal.size == 0 && !q.closed && len(buf) > 0 {
 		q.idle.begin()
 		q.notEmpty.Wait()
+		q.idle.back()
 	}
 	n = q.control.popAll(buf)
 	n += q.normal.popAll(buf[n:])
@@ -94,6 +95,6 @@ func (q *TwoLane) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
-	s.Waits, s.IdleNS = q.idle.read()
+	q.idle.read(&s)
 	return s
 }

@@ -40,7 +40,18 @@ const (
 	LabelDuration = "duration"  // numeric: power-of-two lower bound of the wait, ns
 	LabelMax      = "max"       // numeric: longest wait of the sample, ns
 	LabelOpen     = "open"      // "start" or "end": the wait was cut by that edge of the window
+	LabelBurst    = "burst"     // numeric: charge "held", sampled in that burst, from 1; none when all of the time was observed
 )
+
+// Values of LabelCharge.
+const (
+	ChargeWoke = "woke" // to the stack that woke the waiter
+	ChargeHeld = "held" // to the stack that held the lock
+)
+
+// NoReleaseSeen is the frame charged with what no holder is: the lock was not
+// released after it, or by code that is not probed, or no burst met it.
+const NoReleaseSeen = "[no release seen]"
 
 // Keys of Manifest.Labels in an experiment's recordings.
 const (

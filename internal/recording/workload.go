@@ -1,5 +1,7 @@
 package recording
 
+import "strings"
+
 // WorkloadResult is workload.json: what one measured window of a workload did.
 type WorkloadResult struct {
 	Schema     int                `json:"schema"`
@@ -15,8 +17,24 @@ type WorkloadResult struct {
 	BusyShare float64 `json:"busy_share"`
 	// InFlight is the mean number of messages published and not yet acknowledged.
 	InFlight float64 `json:"in_flight_mean"`
-	Verify   Verify  `json:"verify"`
+	// Figures are further ones of this workload, by name: sums over the window,
+	// but for the highest marks of the run, whose names begin with "max_".
+	Figures map[string]float64 `json:"figures,omitempty"`
+	// Gauges are readings of this workload, by name: states, means and shares,
+	// which no sum can be made of. Durations end in _ns.
+	Gauges map[string]float64 `json:"gauges,omitempty"`
+	Verify Verify             `json:"verify"`
 }
+
+// Figures that a workload with executors has. What waits on an empty queue looks
+// idle; by these it shows what waking it costs.
+const (
+	FigureWakeups = "wakeups" // times an executor slept on its empty queue and was woken
+	FigureWakeNS  = "wake_ns" // from those wakes until the executor ran
+)
+
+// IsHighest tells whether a figure of that name is a highest mark, not a sum.
+func IsHighest(figure string) bool { return strings.HasPrefix(figure, "max_") }
 
 // Latency summarises one latency histogram, in nanoseconds.
 type Latency struct {

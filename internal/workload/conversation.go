@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,6 +72,29 @@ func (c *Conversation) NextCommand() (Command, error) {
 		cmd = Command{Command: CommandStop}
 	}
 	return cmd, err
+}
+
+// Commands reads the recorder's commands until ctx ends; the end of the input,
+// or garbage, reads as a stop. It takes over the reading half.
+func (c *Conversation) Commands(ctx context.Context) <-chan Command {
+	commands := make(chan Command)
+	go func() { // ends with the input or, at the latest, with the process
+		for {
+			cmd, err := c.NextCommand()
+			if err != nil {
+				cmd = Command{Command: CommandStop}
+			}
+			select {
+			case commands <- cmd:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return commands
 }
 
 // NextEvent waits for the next event; io.EOF when the workload has gone. An

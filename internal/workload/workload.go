@@ -3,7 +3,14 @@
 // window after another inside a running workload process.
 package workload
 
-import "contend/internal/recording"
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"contend/internal/recording"
+)
 
 // The conversation. The workload runs as a child process. It writes one Event
 // a line to its file descriptor EventFD and reads one Command a line from
@@ -35,11 +42,35 @@ const (
 	CommandStop   = "stop"
 )
 
-// Info describes a workload to the command line.
+// Info is one of the bench's workloads, as the command line takes it.
 type Info struct {
 	Name    string
 	Summary string
-	Arms    []string // the first is the default
+	// Arms are its variants. The first is the default; the first two are an
+	// experiment's baseline and candidate.
+	Arms []string
+	// New returns the settings of a run at their defaults.
+	New func() Settings
+	// Role is the whole of a process that a run starts beside its own, with its
+	// standard input and output; nil where there are none.
+	Role func(role string, in io.Reader, out io.Writer) error
+}
+
+// Settings are those of one run.
+type Settings interface {
+	// SetArm chooses the arm, one of Info.Arms.
+	SetArm(arm string)
+	// Flags adds a flag for each setting that the command line offers. A name
+	// that several workloads use means the same in all of them.
+	Flags(f *pflag.FlagSet)
+	// Validate reports every setting that is out of range, in one line.
+	Validate() error
+	// Settings are the settings as a result carries them.
+	Settings() map[string]string
+	// Run is the workload's main process: it holds the workload's side of the
+	// conversation, and returns when told to stop, when ctx ends, or when
+	// anything fails. An error is also sent as an "error" event.
+	Run(ctx context.Context, lines *Conversation) error
 }
 
 // Event is one line from the workload.

@@ -33,7 +33,7 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	}
 	doc.tables = o.Experiment.first(tables)
 	doc.verdicts = diffVerdicts(d)
-	doc.facts = diffFacts(d)
+	doc.facts = withHandOvers(diffFacts(d), d.Operation, d.Baseline.HandOvers, d.Candidate.HandOvers)
 	doc.idle = noAverages
 	if !anyState(d.Baseline.Goroutines) && !anyState(d.Candidate.Goroutines) {
 		return doc, nil

@@ -44,13 +44,17 @@ func siteDetail(key string, s analyze.Site) detail {
 
 func holderDetail(h analyze.Holder, l, was *analyze.Lock) detail {
 	function, place := splitSite(h.Site)
-	half := percent((h.High - h.Low) / 2)
-	if h.Share >= 0.0995 { // as many decimals as the share itself
-		half = fmt.Sprintf("%.0f %%", (h.High-h.Low)*50)
+	share := percent(h.Share)
+	if half := max(h.High-h.Share, h.Share-h.Low); half > 0 {
+		margin := percent(half)
+		if h.Share >= 0.0995 { // as many decimals as the share itself
+			margin = fmt.Sprintf("%.0f %%", half*100)
+		}
+		share = percentNumber(h.Share) + " ± " + margin
 	}
 	d := detail{
 		key:  "holds",
-		text: fmt.Sprintf("%s ± %s of the wait, %s", percentNumber(h.Share), half, duration(h.Share*float64(l.DelayNS))),
+		text: fmt.Sprintf("%s of the wait, %s", share, duration(h.Share*float64(l.DelayNS))),
 		name: function, tail: place,
 	}
 	if was != nil && len(was.Holders) > 0 && !slices.ContainsFunc(was.Holders, func(o analyze.Holder) bool { return o.Site == h.Site }) {

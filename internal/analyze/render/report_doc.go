@@ -30,7 +30,7 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	}
 	d.tables = o.Experiment.first(tables)
 	d.verdicts = []verdict{reportVerdict(r)}
-	d.facts = reportFacts(r)
+	d.facts = withHandOvers(reportFacts(r), operationOf(r), r.HandOvers)
 	d.idle = noAverages
 	if anyState(r.Goroutines) {
 		d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
@@ -145,11 +145,35 @@ func lockTable(r *analyze.Report, limit int) table {
 	} else if r.Mode == analyze.ModeUnlock {
 		t.note = joinNotes(t.note, "this profile charges waits to the site that unlocked, not to the one that waited")
 	}
+	t.note = joinNotes(t.note, holdingNote(r.Holding))
 	if r.Totals.Operations == nil {
 		t = t.without(3)
 	}
 	return t
 }
+
+// holdingNote says how holders were observed, and how mutexes were won and passed on meanwhile.
+func holdingNote(h *analyze.Holding) string {
+	if h == nil || h.Bursts == 0 {
+		return ""
+	}
+	note := "holders from every release"
+	if !h.Exact {
+		note = fmt.Sprintf("holders from %s, %s in all", plural(int(h.Bursts), "burst"), duration(float64(h.BurstNS)))
+	}
+	if h.Contended > 0 {
+		note += fmt.Sprintf(": of %s contended Locks %s won by spinning", count(float64(h.Contended)), percent(1-ratio(h.Parked, h.Contended)))
+	}
+	if h.Releases > 0 {
+		note += fmt.Sprintf(", %s of the releases were hand-offs to a starving waiter", percent(ratio(h.Handoffs, h.Releases)))
+	}
+	if h.Queues > 0 {
+		note += fmt.Sprintf(", %s of the waits were repeats", percent(ratio(h.Requeues, h.Queues)))
+	}
+	return note
+}
+
+func ratio(part, whole int64) float64 { return min(float64(part)/float64(whole), 1) }
 
 // detailedRows is how many locks of a report get their waiters and holders spelled out.
 const detailedRows = 3

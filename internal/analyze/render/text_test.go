@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"contend/internal/analyze"
+	"contend/internal/recording"
 )
 
 func textOf(t *testing.T, d *analyze.Diff, o Options) string {
@@ -105,8 +106,26 @@ func TestWakesAreNotHolds(t *testing.T) {
 		t.Errorf("details from wakes: %+v", got)
 	}
 	l.Holders = []analyze.Holder{{Site: "main.g /src/g.go:1", Share: 0.7, Low: 0.6, High: 0.8}}
-	if got := lockDetails(l, nil); len(got) != 1 || got[0].key != "holds" {
+	if got := lockDetails(l, nil); len(got) != 1 || got[0].key != "holds" || !strings.HasPrefix(got[0].text, "70 ± 10 %") {
 		t.Errorf("details with holders: %+v", got)
+	}
+	l.Holders = []analyze.Holder{{Site: recording.NoReleaseSeen, Share: 0.7, Low: 0.7, High: 0.7}} // not an estimate
+	if got := lockDetails(l, nil); len(got) != 1 || got[0].name != recording.NoReleaseSeen || !strings.HasPrefix(got[0].text, "70 % of") {
+		t.Errorf("details where nobody released: %+v", got)
+	}
+}
+
+func TestHoldingNote(t *testing.T) {
+	h := &analyze.Holding{Bursts: 10, BurstNS: 250e6, Contended: 1000, Parked: 50, Releases: 2000, Handoffs: 20, Queues: 400, Requeues: 100}
+	want := "holders from 10 bursts, 250 ms in all: of 1000 contended Locks 95 % won by spinning, 1.0 % of the releases were hand-offs to a starving waiter, 25 % of the waits were repeats"
+	if got := holdingNote(h); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := holdingNote(&analyze.Holding{Exact: true, Bursts: 1, BurstNS: 1e9}); got != "holders from every release" {
+		t.Errorf("%q of an exact recording without a contended mutex", got)
+	}
+	if got := holdingNote(nil) + holdingNote(&analyze.Holding{}); got != "" {
+		t.Errorf("%q of holders that were not observed", got)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // the target's version.
 const SupportedGo = "go1.26"
 
-// probePoints are the functions that goroutine waits are measured in.
+// probePoints are the functions that goroutine waits are measured in. A fourth
+// probe, on a jump in semacquire1, gives the run-queue time.
 var probePoints = []string{
 	"runtime.(*semaRoot).queue", "runtime.(*semaRoot).dequeue", "runtime.readyWithTime",
 }
@@ -97,5 +98,8 @@ func probes(b *symbolize.Binary) Check {
 			return Check{name, Missing, firstLine(err), "goroutine waits cannot be recorded of this build; offcpu can"}
 		}
 	}
-	return Check{Name: name, State: OK, Detail: fmt.Sprintf("all %d found", len(probePoints))}
+	if _, err := b.JumpAfterCall("runtime.semacquire1", "runtime.gopark"); err != nil {
+		return Check{name, OK, "all but one found: no run-queue time (" + firstLine(err) + ")", ""}
+	}
+	return Check{Name: name, State: OK, Detail: fmt.Sprintf("all %d found", len(probePoints)+1)}
 }

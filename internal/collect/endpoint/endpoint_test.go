@@ -159,13 +159,17 @@ func TestMutexProfilerOffOrQuiet(t *testing.T) {
 		var out *recording.Capture
 		for range 5 {
 			out = window(t, c, func() {})
-			if len(out.Profiles[recording.Mutex].Sample) == 0 {
+			if p := out.Profiles[recording.Mutex]; p == nil || len(p.Sample) == 0 {
 				break
 			}
 		}
 		runtime.SetMutexProfileFraction(prev)
 		if w := strings.Join(out.Warnings, "\n"); !strings.Contains(w, tt.want) {
 			t.Errorf("fraction %d: warnings %q, want %q", tt.fraction, w, tt.want)
+		}
+		// A profiler that is off has seen nothing; one that is on has seen no contention.
+		if captured := out.Profiles[recording.Mutex] != nil; captured != (tt.fraction > 0) {
+			t.Errorf("fraction %d: profile captured: %v", tt.fraction, captured)
 		}
 	}
 }

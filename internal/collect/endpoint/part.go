@@ -148,29 +148,29 @@ func (p *part) result() (*profile.Profile, string) {
 	}
 	d.TimeNanos = p.first.profile.TimeNanos
 	d.DurationNanos = p.end - p.begin
-	return d, p.explainEmpty(d)
+	return p.judge(d)
 }
 
 // middle is the best guess of when the target took the snapshot: halfway
 // between request and answer.
 func (f *fetched) middle() int64 { return f.early + (f.late-f.early)/2 }
 
-// explainEmpty tells a profiler that is off from a target without contention.
-func (p *part) explainEmpty(d *profile.Profile) string {
-	if len(d.Sample) > 0 {
-		return ""
-	}
+// judge tells a target without contention, whose empty profile is a finding,
+// from a profiler that is off, whose empty profile says nothing and is left out.
+func (p *part) judge(d *profile.Profile) (*profile.Profile, string) {
 	switch {
+	case len(d.Sample) > 0:
+		return d, ""
 	case p.period == 0:
-		return "mutex: the target's mutex profiler is off (fraction 0): runtime.SetMutexProfileFraction(1) turns it on"
+		return nil, "mutex: not captured: the target's mutex profiler is off (fraction 0): runtime.SetMutexProfileFraction(1) turns it on"
 	case p.period > 0:
-		return fmt.Sprintf("mutex: no contention in the window (the profiler is on, fraction %d)", p.period)
+		return d, fmt.Sprintf("mutex: no contention in the window (the profiler is on, fraction %d)", p.period)
 	case len(p.first.profile.Sample) > 0:
-		return p.name + ": no contention in the window (the profiler has recorded some before)"
+		return d, p.name + ": no contention in the window (the profiler has recorded some before)"
 	case p.name == recording.Block:
-		return "block: empty: the target's block profiler is off (the default; runtime.SetBlockProfileRate(1) turns it on), or nothing has blocked yet: its rate cannot be read from outside"
+		return nil, "block: not captured: the target's block profiler is off (the default; runtime.SetBlockProfileRate(1) turns it on), or nothing has blocked since it started: its rate cannot be read from outside"
 	}
-	return p.name + ": empty: the profiler is off, or there was no contention; the target does not tell its fraction"
+	return nil, p.name + ": not captured: the profiler is off, or there was no contention since it started; the target does not tell its fraction"
 }
 
 // delta is last − first, sample by sample, as `go tool pprof -base` computes it;

@@ -1,7 +1,9 @@
 package gowait
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 )
@@ -46,4 +48,72 @@ func BenchmarkHit(b *testing.B) {
 	}
 	b.ReportMetric(float64(c.trap.Nanoseconds()), "trap-ns/hit")
 	r.do(b, "unload")
+}
+
+// BenchmarkHolders gives the target's operations per second of its own CPU time with
+// no probe, without holders, with bursts, and with every release probed, as shares of the first:
+// medians over rounds of a window each, side by side. The target does little but
+// release one mutex that others spin and wait for.
+func BenchmarkHolders(b *testing.B) {
+	r := startTarget(b)
+	r.do(b, "load 8 1 1ms")
+	modes := []string{"", HoldersOff, HoldersBursts, HoldersExact}
+	rates := map[string][]float64{}
+	releases := map[string]int64{}
+	for range b.N {
+		for _, mode := range modes {
+			rate, n := r.opsPerCPU(b, mode)
+			rates[mode] = append(rates[mode], rate)
+			releases[mode] += n
+		}
+	}
+	median := func(x []float64) float64 {
+		slices.Sort(x)
+		return x[len(x)/2]
+	}
+	bare := median(rates[""])
+	b.ReportMetric(bare, "ops/cpu-s")
+	b.ReportMetric(median(rates[HoldersOff])/bare, "off-share")
+	b.ReportMetric(median(rates[HoldersBursts])/bare, "bursts-share")
+	b.ReportMetric(median(rates[HoldersExact])/bare, "exact-share")
+	b.ReportMetric(float64(releases[HoldersExact])/float64(b.N)/benchWindow.Seconds(), "exact-releases/s")
+	r.do(b, "unload")
+}
+
+// benchWindow holds two bursts.
+const benchWindow = 2 * burstPeriod
+
+// opsPerCPU is the target's rate during one window, and how many releases were seen.
+func (r *running) opsPerCPU(b *testing.B, mode string) (rate float64, releases int64) {
+	b.Helper()
+	var c *Collector
+	var err error
+	if mode != "" {
+		if c, err = Open(r.Process, r.binary, Options{Holders: mode}); err != nil {
+			b.Fatal(err)
+		}
+		defer func() {
+			if err := c.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}()
+		if _, err := c.Start(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cpu, err := r.CPUTime()
+	ops := r.do(b, "stats").Ops
+	time.Sleep(benchWindow)
+	ops = r.do(b, "stats").Ops - ops
+	after, err2 := r.CPUTime()
+	if err != nil || err2 != nil || after <= cpu {
+		b.Fatal(err, err2, after-cpu)
+	}
+	if c != nil {
+		if _, err := c.Stop(); err != nil {
+			b.Fatal(err)
+		}
+		releases = c.snapshot.counts.manifest()[counterReleases]
+	}
+	return float64(ops) / (after - cpu).Seconds(), releases
 }

@@ -29,7 +29,9 @@ const (
 // was ready but did not run yet has a sample with no contention, only its time on
 // the run queue so far. A wait that covers the whole window is open="end", too.
 //
-// holders has the waits that ended, charged to the stacks that woke the waiter.
+// holders has the waits that ended, charged to the stacks that woke the waiter,
+// and, where releases were probed, all waits for locks charged to the stacks that
+// held them.
 //
 // Waits that the kernel had no room to keep apart are in [stack lost] samples, so
 // that the totals hold.
@@ -48,6 +50,7 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.blind != nil {
 		rec.Warnings = append(rec.Warnings, "waits that cover the whole window are not seen: "+c.blind.Error())
 	}
+	c.describeHolders(rec)
 	rec.Overhead.TrapNS = rec.Overhead.ProbeHits * c.trap.Nanoseconds()
 	rec.Collector.Settings["attach"] = c.attach
 	rec.Collector.Settings["trap_ns"] = strconv.FormatInt(c.trap.Nanoseconds(), 10)
@@ -57,6 +60,7 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 		"max_waits":      c.objects.Waits,
 		"max_stacks":     c.objects.Stacks,
 		"max_pairs":      c.objects.Pairs,
+		"max_held":       c.objects.Held,
 	} {
 		rec.Collector.Settings[name] = strconv.FormatUint(uint64(m.MaxEntries()), 10)
 	}
@@ -80,10 +84,12 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 		}),
 		kinds: make(map[uint64]kind),
 	}
+	h.holders.resolved[unseenStack] = resolved{[]*profile.Location{h.holders.interner.Mark(recording.NoReleaseSeen)}, kindUnknown}
 	h.learnKinds()
 	h.addEnded()
 	open := h.addOpen()
 	unseen := h.addUnseen()
+	h.addHeld()
 
 	counts := s.counts.manifest()
 	counts[counterOpenAtEnd] = open
@@ -173,7 +179,7 @@ func (h *harvest) addEnded() {
 		}
 		k := h.key(w.Waiter, w.Addr, open, int(w.Bucket))
 		charged := k
-		charged.stack, charged.charge = w.Waker, "woke"
+		charged.stack, charged.charge = w.Waker, recording.ChargeWoke
 		h.holders.add(charged, v)
 		k.site = h.holders.siteLabel(w.Waker)
 		h.addWait(k, v)

@@ -36,7 +36,24 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_MERGED_ADDRS:      {name: "merged_addresses", lost: true}, // waits whose lock_addr reads 0
 	bpf.GowaitCounterC_LOST_WAITS:        {name: "lost_waits", lost: true},       // waits of which only the time is known
 	bpf.GowaitCounterC_UNCOUNTED_WAITERS: {name: "uncounted_waiters", lost: true},
+
+	// In bursts:
+	bpf.GowaitCounterC_RELEASES:     {name: counterReleases},            // of mutexes, with waiters or a goroutine that is about to wait or to lock
+	bpf.GowaitCounterC_HANDOFFS:     {name: counterHandoffs},            // of those, in starvation mode
+	bpf.GowaitCounterC_CONTENDED:    {name: counterContended},           // Locks of mutexes that were taken
+	bpf.GowaitCounterC_PARKED:       {name: counterParked},              // of those, that had to wait: the others won by spinning
+	bpf.GowaitCounterC_BUSY_LOCKS:   {name: "busy_locks"},               // releases whose time the next one was charged
+	bpf.GowaitCounterC_LOST_CHARGES: {name: "lost_charges", lost: true}, // releases for which there was no room
 }
+
+const (
+	counterReleases  = "burst_releases"
+	counterHandoffs  = "burst_handoffs"
+	counterContended = "burst_contended"
+	counterParked    = "burst_parked"
+	counterBursts    = "bursts"
+	counterBurstNS   = "burst_ns" // their time
+)
 
 // counterUnseen counts waits that are known from the locks' own sums only: their
 // goroutine was lost, or they were open at both edges of the window.

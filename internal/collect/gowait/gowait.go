@@ -15,6 +15,8 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -35,6 +37,10 @@ type Options struct {
 	Waits      uint32 // sums: waiter stack × waker stack × lock × power of two, 32,768
 	Stacks     uint32 // distinct stacks, 8,192
 	Pairs      uint32 // stack × lock address pairs told apart, 4,096
+	Held       uint32 // sums of holders: releasing stack × lock, 8,192
+
+	// Holders is HoldersOff, which "" means, too, HoldersBursts or HoldersExact.
+	Holders string
 
 	perfEvents bool  // attach by perf events even where uprobe_multi works
 	noRun      error // do without the probe where a waiter runs again
@@ -57,6 +63,12 @@ type Collector struct {
 
 	noRun error // why time on the run queue is not captured, or nil
 
+	releases   releases
+	burstSlots [2]bpf.GowaitBurst
+	burstSlot  uint32                // the current one
+	closing    sync.WaitGroup        // links of former bursts
+	closeErr   atomic.Pointer[error] // the last error of those
+
 	window   window
 	snapshot *snapshot // after Stop
 }
@@ -68,6 +80,7 @@ type window struct {
 	counts      counters
 	runNS       int64
 	standing    map[standing]bool // waits that were there just after the start
+	bursts      *bursts
 }
 
 // settle is how far in the future an edge of the window is set, so that every
@@ -94,7 +107,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if o.noRun != nil {
 		probes.run, probes.noRun = 0, o.noRun
 	}
-	c := &Collector{process: p, binary: b, options: o}
+	c := &Collector{process: p, binary: b, options: o, releases: probes.releases}
 	c.table, c.blind = findSemtable(p, b, layout)
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
@@ -109,6 +122,13 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		return nil, errors.Join(err, c.Close())
 	}
 	c.noRun = probes.noRun
+	if o.Holders == HoldersExact && c.releases.missing == nil {
+		links, err := c.attachReleases()
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.links = append(c.links, links...)
+	}
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
 	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
 		c.stats = stats
@@ -139,6 +159,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 		bpf.GowaitMapWaits:      c.options.Waits,
 		bpf.GowaitMapStacks:     c.options.Stacks,
 		bpf.GowaitMapPairs:      c.options.Pairs,
+		bpf.GowaitMapHeld:       c.options.Held,
 	} {
 		if entries > 0 {
 			spec.Maps[name].MaxEntries = entries
@@ -187,6 +208,9 @@ func (c *Collector) Start() (int64, error) {
 	start := now() + settle.Nanoseconds()
 	c.snapshot = nil
 	c.window = window{started: time.Now(), start: start, counts: counts, runNS: runNS}
+	if err := c.startHolders(start); err != nil {
+		return 0, err
+	}
 	if err := c.setWindow(uint64(start), math.MaxInt64); err != nil {
 		return 0, err
 	}
@@ -210,6 +234,7 @@ func (c *Collector) Stop() (int64, error) {
 	if err := c.setWindow(uint64(w.start), uint64(stop)); err != nil {
 		return 0, err
 	}
+	c.stopHolders(stop)
 	sleepUntil(stop)
 	w.stop = stop
 	settled := c.awaitQuiet()
@@ -225,8 +250,13 @@ func (c *Collector) Stop() (int64, error) {
 
 // Close detaches all probes and frees the maps. Further calls do nothing.
 func (c *Collector) Close() error {
+	c.stopHolders(now()) // closed without a Stop
 	errs := []error{closeAll(c.links)}
 	c.links = nil
+	c.closing.Wait()
+	if err := c.closeErr.Swap(nil); err != nil {
+		errs = append(errs, *err)
+	}
 	if c.stats != nil {
 		errs = append(errs, c.stats.Close())
 		c.stats = nil

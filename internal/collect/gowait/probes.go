@@ -34,13 +34,19 @@ type probes struct {
 
 	run   uint64 // 0 if not found
 	noRun error  // then why
+
+	releases releases
 }
 
 func findProbes(b *symbolize.Binary) (probes, error) {
-	for name, in := range b.InlinedIn(funcQueue, funcDequeue, funcReady, funcAcquire) {
-		return probes{}, &TargetError{fmt.Sprintf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", name, strings.Join(in, ", "))}
+	needed := []string{funcQueue, funcDequeue, funcReady, funcAcquire}
+	inlined := b.InlinedIn(append(releaseNames(), needed...)...)
+	for _, name := range needed {
+		if in := inlined[name]; len(in) > 0 {
+			return probes{}, &TargetError{fmt.Sprintf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", name, strings.Join(in, ", "))}
+		}
 	}
-	var p probes
+	p := probes{releases: findReleases(b, inlined)}
 	var err error
 	find := func(offset *uint64, point func() (symbolize.ProbePoint, error)) {
 		found, e := point()

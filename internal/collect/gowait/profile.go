@@ -42,6 +42,7 @@ type sampleKey struct {
 	stack, addr                       uint64
 	reason, class, open, site, charge string
 	bucket                            int
+	burst                             int // from 1; 0 for none
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -114,6 +115,9 @@ func (b *builder) add(k sampleKey, v values) {
 		}
 		if k.addr != 0 {
 			s.NumLabel[recording.LabelLockAddr] = []int64{int64(k.addr)}
+		}
+		if k.burst != 0 {
+			s.NumLabel[recording.LabelBurst] = []int64{int64(k.burst)}
 		}
 		if k.bucket != noBucket {
 			setNanoseconds(s, recording.LabelDuration, 1<<k.bucket)

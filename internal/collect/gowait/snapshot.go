@@ -23,6 +23,9 @@ type snapshot struct {
 
 	standing []standing // waits that cover the window; their stacks' ids are their g
 
+	bursts *bursts // what was charged to holders, may be nil
+	exact  bool    // the one burst is the window
+
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
 	settled bool     // no program was under way any more
@@ -56,6 +59,10 @@ func (c *Collector) read() (*snapshot, error) {
 		each(c.objects.Goroutines, func(k uint64, v bpf.GowaitGoroutine) { s.goroutines[k] = v }),
 		each(c.objects.Locks, func(k uint64, v bpf.GowaitLockState) { s.locks[k] = v }),
 	)
+	if s.bursts = c.window.bursts; s.bursts != nil {
+		s.exact = c.options.Holders == HoldersExact
+		err = errors.Join(err, c.readHeld(s.bursts))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +104,8 @@ func (c *Collector) clear() error {
 		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
 		clearMap[uint64, bpf.GowaitGoroutine](c.objects.Goroutines),
 		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
+		clearMap[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
+		clearMap[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
 		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
 	)
 }
@@ -144,6 +153,7 @@ func (c *Collector) runTime() (int64, error) {
 	var sum time.Duration
 	for _, prog := range []*ebpf.Program{
 		c.objects.GowaitQueue, c.objects.GowaitDequeue, c.objects.GowaitReady, c.objects.GowaitRun,
+		c.objects.GowaitRelease,
 	} {
 		stats, err := prog.Stats()
 		if err != nil {

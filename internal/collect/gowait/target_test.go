@@ -35,6 +35,8 @@ type ledger struct {
 	Errors  int64 `json:"errors"`
 	BlockNS int64 `json:"block_ns"`
 	Blocks  int64 `json:"blocks"`
+
+	Held map[string]int64 `json:"held"`
 }
 
 // buildDir is shared by the tests of a run, see TestMain.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"runtime"
 	"testing"
+
+	"contend/internal/workload"
 )
 
 // The broker's path of a message must not allocate, or the collector would be
@@ -18,7 +20,7 @@ func TestBrokerHardlyAllocates(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r, err := RunOnce(ctx, o, 0) // the broker is this process
+	r, err := workload.RunOnce(ctx, o.Run, 0) // the broker is this process
 	if err != nil {
 		t.Fatal(err)
 	}

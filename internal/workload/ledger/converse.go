@@ -13,7 +13,7 @@ import (
 
 // converse answers commands until told to stop.
 func (s *session) converse(lines *workload.Conversation) error {
-	commands := s.commands(lines)
+	commands := lines.Commands(s.ctx)
 	ev, stopped, err := s.next(workload.EventWarm, commands)
 	switch {
 	case err != nil:
@@ -23,7 +23,7 @@ func (s *session) converse(lines *workload.Conversation) error {
 	case stopped:
 		return s.final(lines)
 	}
-	warm := workload.Event{Event: workload.EventWarm, PID: os.Getpid(), Pprof: s.profile.url()}
+	warm := workload.Event{Event: workload.EventWarm, PID: os.Getpid(), Pprof: s.profile.URL()}
 	if err := lines.Send(warm); err != nil {
 		return fmt.Errorf("the recorder is gone: %w", err)
 	}
@@ -51,28 +51,6 @@ func (s *session) converse(lines *workload.Conversation) error {
 			return context.Cause(s.ctx)
 		}
 	}
-}
-
-// commands reads the recorder's commands; its end reads as a stop.
-func (s *session) commands(lines *workload.Conversation) <-chan workload.Command {
-	commands := make(chan workload.Command)
-	go func() { // ends with the input or, at the latest, with the process
-		for {
-			cmd, err := lines.NextCommand()
-			if err != nil {
-				cmd = workload.Command{Command: workload.CommandStop}
-			}
-			select {
-			case commands <- cmd:
-			case <-s.ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return commands
 }
 
 // next waits for an event of the load generator. A stop in the meantime is
@@ -141,7 +119,7 @@ func (s *session) sendFinal(ev workload.Event, lines *workload.Conversation) err
 // complete adds to the load generator's result what the broker counted.
 func (s *session) complete(r *recording.WorkloadResult, before, after counters) {
 	r.Schema = recording.Schema
-	r.Name = Info.Name
+	r.Name = name
 	r.Arm = s.options.Arm
 	r.Settings = s.options.Settings()
 	r.Settings["gomaxprocs"] = strconv.Itoa(runtime.GOMAXPROCS(0))

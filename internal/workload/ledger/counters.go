@@ -5,6 +5,7 @@ import (
 
 	"contend/internal/handover"
 	"contend/internal/recording"
+	"contend/internal/workload"
 )
 
 // counters are what the broker counted since it began.
@@ -17,7 +18,7 @@ type counters struct {
 
 func (b *broker) counters() counters {
 	c := counters{
-		atNS:   monotonicNow(),
+		atNS:   workload.MonotonicNow(),
 		single: b.executor.single.Stats(),
 		holds:  b.gate.holds.Load(),
 	}

@@ -2,8 +2,9 @@ package ledger
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"sort"
+
+	"contend/internal/workload"
 )
 
 // hashSpace is the number of sticky-key hashes; 0 is reserved for "no key".
@@ -14,25 +15,10 @@ const hashSpace = 1 << 16
 func keyHash(key uint64) uint32 {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], key)
-	if h := murmur3(b[:]) % hashSpace; h != 0 {
+	if h := workload.Murmur3(b[:]) % hashSpace; h != 0 {
 		return h
 	}
 	return 1
-}
-
-// murmur3 is MurmurHash3_x86_32, seed 0, for data of a multiple of four bytes
-// (Austin Appleby's public-domain algorithm).
-func murmur3(data []byte) uint32 {
-	var h uint32
-	for d := data; len(d) >= 4; d = d[4:] {
-		k := binary.LittleEndian.Uint32(d) * 0xcc9e2d51
-		h ^= bits.RotateLeft32(k, 15) * 0x1b873593
-		h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
-	}
-	h ^= uint32(len(data))
-	h = (h ^ h>>16) * 0x85ebca6b
-	h = (h ^ h>>13) * 0xc2b2ae35
-	return h ^ h>>16
 }
 
 // hashRanges divides the hash space among consumers: range i ends before uppers[i].

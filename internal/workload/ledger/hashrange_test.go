@@ -2,15 +2,6 @@ package ledger
 
 import "testing"
 
-func TestMurmur3(t *testing.T) {
-	// Published vectors of MurmurHash3_x86_32 with seed 0.
-	for data, want := range map[string]uint32{"": 0, "test": 0xba6bd213} {
-		if got := murmur3([]byte(data)); got != want {
-			t.Errorf("murmur3(%q) = %#x, want %#x", data, got, want)
-		}
-	}
-}
-
 func TestHashRangesCoverEveryHashEvenly(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 20, 1000} {
 		r := newHashRanges(n)

@@ -9,8 +9,6 @@ import (
 
 	"contend/internal/recording"
 	"contend/internal/workload"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -27,12 +25,12 @@ const (
 type load struct {
 	options   Options
 	epoch     time.Time
-	tracker   *tracker
+	tracker   *workload.Tracker
 	ranges    hashRanges
 	producers []*producer
 	consumers []*consumer
-	publish   []*recorder
-	endToEnd  []*recorder
+	publish   []*workload.Recorder
+	endToEnd  []*workload.Recorder
 	stopping  atomic.Bool
 	failed    chan error // has room for one; the first failure
 }
@@ -69,19 +67,19 @@ func newLoad(setup childSetup) (*load, error) {
 	l := &load{
 		options: o,
 		epoch:   time.Now(),
-		tracker: newTracker(o.Devices),
+		tracker: workload.NewTracker(o.Devices),
 		ranges:  newHashRanges(o.Consumers),
 		failed:  make(chan error, 1),
 	}
 	for range min(publishers, o.Producers) {
-		l.publish = append(l.publish, newRecorder())
+		l.publish = append(l.publish, workload.NewRecorder())
 	}
 	for i := range o.Consumers {
 		conn, err := dial(setup, roleConsumer, i)
 		if err != nil {
 			return nil, err
 		}
-		c := &consumer{load: l, id: i, conn: conn, recorder: newRecorder()}
+		c := &consumer{load: l, id: i, conn: conn, recorder: workload.NewRecorder()}
 		l.consumers = append(l.consumers, c)
 		l.endToEnd = append(l.endToEnd, c.recorder)
 	}
@@ -109,7 +107,7 @@ func (l *load) start(wg *sync.WaitGroup, f func() error) {
 
 // run is the load generator's half of the conversation.
 func (l *load) run(commands <-chan workload.Command, lines *workload.Conversation) error {
-	started := monotonicNow()
+	started := workload.MonotonicNow()
 	var producing, consuming sync.WaitGroup
 	for _, c := range l.consumers {
 		l.start(&consuming, c.run)
@@ -141,7 +139,7 @@ func (l *load) run(commands <-chan workload.Command, lines *workload.Conversatio
 		return err
 	}
 	return lines.Send(workload.Event{Event: workload.EventFinal, Result: &recording.WorkloadResult{
-		ElapsedNS:  monotonicNow() - started,
+		ElapsedNS:  workload.MonotonicNow() - started,
 		Operations: l.received(),
 		Added:      l.acked(),
 		Verify:     l.verify(true),
@@ -179,26 +177,26 @@ func (l *load) await(commands <-chan workload.Command, done func() bool) (stoppe
 // window measures once. The load goes on before, during and after it; a stop
 // ends it early.
 func (l *load) window(cmd workload.Command, commands <-chan workload.Command, lines *workload.Conversation) (stopped bool, err error) {
-	takeAll(l.endToEnd)
-	takeAll(l.publish)
-	begin, flying, acked := monotonicNow(), l.flying(), l.acked()
+	workload.TakeAll(l.endToEnd)
+	workload.TakeAll(l.publish)
+	begin, flying, acked := workload.MonotonicNow(), l.flying(), l.acked()
 	if err := lines.Send(workload.Event{Event: workload.EventBegin, MonoNS: begin}); err != nil {
 		return false, err
 	}
 	stopped, err = l.await(commands, func() bool {
-		return l.acked()-acked >= l.options.window() && monotonicNow()-begin >= cmd.MinNS
+		return l.acked()-acked >= l.options.window() && workload.MonotonicNow()-begin >= cmd.MinNS
 	})
 	if err != nil {
 		return false, err
 	}
-	end, flown := monotonicNow(), l.flying()-flying
-	endToEnd, publish := takeAll(l.endToEnd), takeAll(l.publish)
+	end, flown := workload.MonotonicNow(), l.flying()-flying
+	endToEnd, publish := workload.TakeAll(l.endToEnd), workload.TakeAll(l.publish)
 	r := &recording.WorkloadResult{
 		ElapsedNS: end - begin,
 		InFlight:  float64(flown) / float64(end-begin),
 		Latency: map[string]recording.Latency{
-			"publish":    summarize(publish),
-			"end_to_end": summarize(endToEnd),
+			"publish":    workload.Summarize(publish),
+			"end_to_end": workload.Summarize(endToEnd),
 		},
 		Verify: l.verify(false),
 	}
@@ -250,8 +248,8 @@ func isClosed(done <-chan struct{}) bool {
 
 // verify is the verdict so far; what is missing counts as lost only at the end.
 func (l *load) verify(final bool) recording.Verify {
-	counts := l.tracker.counts()
-	v := recording.Verify{Duplicated: counts.duplicates, Reordered: counts.reordered}
+	counts := l.tracker.Counts()
+	v := recording.Verify{Duplicated: counts.Duplicates, Reordered: counts.Reordered}
 	for _, c := range l.consumers {
 		v.Invalid += c.invalid.Load()
 	}
@@ -260,7 +258,7 @@ func (l *load) verify(final bool) recording.Verify {
 		for _, p := range l.producers {
 			copy(sent[p.first:], p.sequence)
 		}
-		v.Lost = l.tracker.lost(sent)
+		v.Lost = l.tracker.Lost(sent)
 	}
 	return judgeMessages(v)
 }
@@ -286,15 +284,6 @@ func (l *load) flying() (area int64) {
 		area += p.meter.read(now)
 	}
 	return area
-}
-
-// monotonicNow reads CLOCK_MONOTONIC, which all processes of a host share.
-func monotonicNow() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // cannot happen: the clock always exists
-	}
-	return ts.Nano()
 }
 
 // A flightMeter integrates a number in flight over time, exactly.

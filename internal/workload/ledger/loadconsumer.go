@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+
+	"contend/internal/workload"
 )
 
 // A consumer is one pod of the subscription: it receives, verifies, and
@@ -14,7 +16,7 @@ type consumer struct {
 	load     *load
 	id       int
 	conn     net.Conn
-	recorder *recorder
+	recorder *workload.Recorder
 	credit   int // permits to return
 	flow     []byte
 
@@ -70,8 +72,8 @@ func (c *consumer) receive(body []byte) error {
 	now := c.load.now()
 	c.credit += messages.count
 	received := c.received.Load()
-	c.recorder.mu.Lock()
-	defer c.recorder.mu.Unlock()
+	c.recorder.Lock()
+	defer c.recorder.Unlock()
 	for {
 		key, payload, err := messages.next()
 		if err == io.EOF {
@@ -86,9 +88,9 @@ func (c *consumer) receive(body []byte) error {
 			c.invalid.Add(1)
 			continue
 		}
-		if c.load.tracker.observe(h.device, uint32(h.seq)) {
+		if c.load.tracker.Observe(h.device, uint32(h.seq)) {
 			received++
-			c.recorder.record(now - h.published)
+			c.recorder.Record(now - h.published)
 		}
 	}
 }
@@ -98,7 +100,7 @@ func (c *consumer) check(key uint64, payload []byte) (header, bool) {
 	h, err := parseHeader(key, payload)
 	ok := err == nil &&
 		len(payload) == c.load.options.Payload &&
-		h.device < uint64(len(c.load.tracker.expected)) &&
+		h.device < uint64(c.load.tracker.Devices()) &&
 		c.load.ranges.owner(keyHash(key)) == c.id
 	return h, ok
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"contend/internal/workload"
 )
 
 // A producer is a gateway of the load generator: a connection, the devices
@@ -17,7 +19,7 @@ type producer struct {
 	id       int
 	conn     net.Conn
 	frames   *frameBuffer
-	recorder *recorder // shared with a few others
+	recorder *workload.Recorder // shared with a few others
 	rng      *rand.Rand
 	buf      []byte
 	payload  []byte
@@ -167,8 +169,8 @@ func (p *producer) receive() error {
 		return fmt.Errorf("producer %d: waiting for receipts: %w", p.id, err)
 	}
 	now := p.load.now()
-	p.recorder.mu.Lock()
-	defer p.recorder.mu.Unlock()
+	p.recorder.Lock()
+	defer p.recorder.Unlock()
 	return eachRange(body, func(r seqRange) error {
 		acked := p.acked.Load()
 		if r.first != uint64(acked) || int64(r.count) > p.sent.Load()-acked {
@@ -177,7 +179,7 @@ func (p *producer) receive() error {
 		for range r.count {
 			m := p.window[acked%int64(len(p.window))]
 			p.idle = append(p.idle, m.device)
-			p.recorder.record(now - m.published)
+			p.recorder.Record(now - m.published)
 			acked++
 		}
 		p.meter.add(now, -int64(r.count))

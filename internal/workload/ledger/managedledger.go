@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"contend/internal/handover"
+	"contend/internal/workload"
 )
 
 // A managedLedger is the topic's log as the broker sees it. Everything but
@@ -49,7 +50,7 @@ type addTask op
 func (t *addTask) Run() {
 	o := (*op)(t)
 	l := o.ledger
-	spin(l.spin)
+	workload.Spin(l.spin)
 	o.entry = l.next
 	l.next++
 	l.bookie.append(o)

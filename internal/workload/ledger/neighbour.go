@@ -20,11 +20,11 @@ func runNeighbour(lines *workload.Conversation) error {
 		defer close(gone)
 		_, _ = lines.NextCommand() // only ever the end of the input
 	}()
-	turn := int(calibrateSpin() * float64(neighbourTurn/time.Microsecond))
+	turn := int(workload.CalibrateSpin() * float64(neighbourTurn/time.Microsecond))
 	rest := time.NewTicker(2 * neighbourTurn)
 	defer rest.Stop()
 	for {
-		spin(turn)
+		workload.Spin(turn)
 		select {
 		case <-gone:
 			return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"contend/internal/handover"
 	"contend/internal/workload"
 )
@@ -21,11 +23,20 @@ const (
 	TwoLane  = "twolane"  // the mutex queue, responses and cursor wake-ups first
 )
 
+const name = "handover"
+
+var arms = []string{Baseline, Batched, LockFree, TwoLane}
+
 // Info describes the workload to the command line.
 var Info = workload.Info{
-	Name:    "handover",
+	Name:    name,
 	Summary: "hundreds of producers hand their messages to one ledger executor",
-	Arms:    []string{Baseline, Batched, LockFree, TwoLane},
+	Arms:    arms,
+	New: func() workload.Settings {
+		o := Defaults()
+		return &o
+	},
+	Role: RunRole,
 }
 
 // Completion: how often a completed add meets the executor queue.
@@ -62,9 +73,7 @@ type Options struct {
 	WarmupMessages int64 `json:"warmup_messages"` // 0: 3 × InFlight
 	WindowMessages int64 `json:"window_messages"` // 0: 20 × InFlight
 
-	Pprof            bool `json:"-"` // serve net/http/pprof and fgprof on a loopback port
-	BlockProfileRate int  `json:"-"` // runtime.SetBlockProfileRate; 0 off
-	MutexFraction    int  `json:"-"` // runtime.SetMutexProfileFraction; 0 off
+	Profiling workload.Profiling `json:"-"`
 
 	// RoleArgs are the arguments with which this executable, started again,
 	// calls RunRole; the role's name is appended.
@@ -99,8 +108,29 @@ func Defaults() Options {
 		Sync:       SyncNone,
 		Network:    "unix",
 		Seed:       0x51c0ffee,
-		RoleArgs:   []string{"workload-role"},
+		RoleArgs:   []string{"workload-role", name},
 	}
+}
+
+// SetArm chooses the arm.
+func (o *Options) SetArm(arm string) { o.Arm = arm }
+
+// Flags adds a flag for each setting that the command line offers.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	f.IntVar(&o.Producers, "producers", o.Producers, "connections that publish")
+	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "messages published and not acknowledged, at most")
+	f.DurationVar(&o.Work, "work", o.Work, "CPU time each message keeps the executor busy")
+	f.IntVar(&o.Loops, "loops", o.Loops, "event loops that serve the producers; 0 for a goroutine a connection")
+	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "processes beside its own, each using a core half of the time")
+	f.StringVar(&o.Sync, "sync", o.Sync, "none, or batch for an fdatasync a group of entries")
+	f.StringVar(&o.Completion, "completion", o.Completion, "pinned, or prepin for one more task a message")
+	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second; 0 for as many as possible")
+	f.BoolVar(&o.Dedup, "dedup", o.Dedup, "check sequences under a topic-wide lock")
+	f.IntVar(&o.BatchItems, "batch-items", o.BatchItems, "messages a batch in the batched arm, at most")
+	f.Uint64Var(&o.Seed, "workload-seed", o.Seed, "seed of the producers' choice of devices")
+	f.Int64Var(&o.WarmupMessages, "warmup-messages", o.WarmupMessages, "messages before the first window; 0 for as many as suit")
+	f.Int64Var(&o.WindowMessages, "window-messages", o.WindowMessages, "messages in a window, at least; 0 for as many as suit")
+	o.Profiling.Flags(f)
 }
 
 // Validate reports every setting that is out of range, in one line.
@@ -117,7 +147,7 @@ func (o Options) Validate() error {
 	between := func(name string, v, low, high int) {
 		check(low <= v && v <= high, "%s is %d, must be %d to %d", name, v, low, high)
 	}
-	oneOf("arm", o.Arm, Info.Arms...)
+	oneOf("arm", o.Arm, arms...)
 	oneOf("completion", o.Completion, Pinned, PrePin)
 	oneOf("sync", o.Sync, SyncNone, SyncBatch)
 	oneOf("network", o.Network, "unix", "tcp")

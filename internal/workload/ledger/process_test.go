@@ -27,8 +27,8 @@ const patience = 60 * time.Second
 
 // The test binary is also every process of the workload.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "workload-role" {
-		os.Exit(report(RunRole(os.Args[2], os.Stdin, os.Stdout)))
+	if len(os.Args) > 3 && os.Args[1] == "workload-role" {
+		os.Exit(report(RunRole(os.Args[3], os.Stdin, os.Stdout)))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "workload-broker" {
 		var o Options
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		o.RoleArgs = Defaults().RoleArgs
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		os.Exit(report(Run(ctx, o, workload.Inherited())))
+		os.Exit(report(o.Run(ctx, workload.Inherited())))
 	}
 	// Spare each child the second that a race-detecting binary sleeps at exit.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // only slower without
@@ -84,7 +84,7 @@ func TestEveryArmDeliversEverythingOnceInOrder(t *testing.T) {
 				change(&o)
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
-				r, err := RunOnce(ctx, o, 0)
+				r, err := workload.RunOnce(ctx, o.Run, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -375,13 +375,13 @@ func TestEndsCleanly(t *testing.T) {
 
 func TestServesItsProfiles(t *testing.T) {
 	o := small()
-	o.Pprof, o.MutexFraction, o.BlockProfileRate = true, 1, 1
+	o.Profiling = workload.Profiling{Serve: true, MutexFraction: 1, BlockRate: 1}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	commandsIn, commands := io.Pipe()
 	events, eventsOut := io.Pipe()
 	ran := make(chan error, 1)
-	go func() { ran <- Run(ctx, o, workload.NewConversation(commandsIn, eventsOut)) }()
+	go func() { ran <- o.Run(ctx, workload.NewConversation(commandsIn, eventsOut)) }()
 	c := workload.NewConversation(events, commands)
 	warm, err := c.NextEvent()
 	if err != nil {
@@ -410,7 +410,7 @@ func TestServesItsProfiles(t *testing.T) {
 func TestRunRefusesBadOptions(t *testing.T) {
 	o := small()
 	o.Arm = "quick"
-	_, err := RunOnce(context.Background(), o, 0)
+	_, err := workload.RunOnce(context.Background(), o.Run, 0)
 	if err == nil || !strings.Contains(err.Error(), `arm "quick" is not one of baseline, batched, lockfree, twolane`) {
 		t.Errorf("%v", err)
 	}

@@ -5,47 +5,21 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"time"
 
-	"contend/internal/recording"
 	"contend/internal/workload"
 )
 
 // childGrace is how long a child may take to end by itself.
 const childGrace = 3 * time.Second
 
-// RunOnce runs one window and returns its result, with the verdict over every
-// message of the run. An invalid run is no error: see the result's Verify.
-func RunOnce(ctx context.Context, o Options, minimum time.Duration) (*recording.WorkloadResult, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	eventsIn, eventsOut := io.Pipe()
-	commandsIn, commandsOut := io.Pipe()
-	ran := make(chan error, 1)
-	go func() {
-		ran <- Run(ctx, o, workload.NewConversation(commandsIn, eventsOut))
-		eventsOut.Close()
-		commandsIn.Close()
-	}()
-	result, err := workload.NewConversation(eventsIn, commandsOut).MeasureOnce(minimum)
-	if err != nil {
-		cancel()
-		eventsIn.Close()
-		commandsOut.Close()
-		<-ran
-		return nil, err
-	}
-	return result, <-ran
-}
-
 // Run is the broker process: it starts the load generator and the bookie,
 // and measures windows as the conversation demands. It returns when told to
 // stop, when ctx ends, or when anything fails; then the other processes have
 // ended. An error is also sent as an "error" event.
-func Run(ctx context.Context, o Options, lines *workload.Conversation) error {
+func (o Options) Run(ctx context.Context, lines *workload.Conversation) error {
 	err := run(ctx, o, lines)
 	if err != nil {
 		_ = lines.Send(workload.Event{Event: workload.EventError, Error: err.Error()}) // the recorder may be gone
@@ -75,7 +49,7 @@ type session struct {
 	load       *child
 	bookie     *child
 	neighbours []*child
-	profile    *profileServer
+	profile    *workload.ProfileServer
 	events     chan workload.Event // of the load generator
 	begin      counters            // when the load began
 }
@@ -89,11 +63,11 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 			s.close()
 		}
 	}()
-	s.spin = calibrateSpin() // before anything else uses the CPU
+	s.spin = workload.CalibrateSpin() // before anything else uses the CPU
 	if s.broker, err = newBroker(o, s.spin, s.cancel); err != nil {
 		return s, err
 	}
-	if s.profile, err = startProfiles(o); err != nil {
+	if s.profile, err = o.Profiling.Start(); err != nil {
 		return s, err
 	}
 	listener, err := listen(o.Network)
@@ -191,5 +165,5 @@ func (s *session) close() {
 			c.stop(childGrace)
 		}
 	}
-	s.profile.close()
+	s.profile.Close()
 }

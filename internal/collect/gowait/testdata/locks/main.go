@@ -26,6 +26,8 @@ type ledger struct {
 	Errors  int64 `json:"errors"`
 	BlockNS int64 `json:"block_ns"` // the block profile's for sync.(*Mutex).Lock under main.await
 	Blocks  int64 `json:"blocks"`
+
+	Held map[string]int64 `json:"held"` // see charged
 }
 
 var epoch = time.Now()
@@ -68,6 +70,12 @@ func main() {
 			led = group(k, hold)
 		case "cond":
 			led = cond(k)
+		case "barge":
+			led = barge(k, time.Duration(rounds)*time.Millisecond, shortHold, hold)
+		case "starve":
+			led = barge(k, time.Duration(rounds)*time.Millisecond, hold, 0)
+		case "rwbarge":
+			led = rwbarge(k, time.Duration(rounds)*time.Millisecond, hold)
 		case "park":
 			p.park(k)
 		case "release":

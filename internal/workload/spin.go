@@ -1,15 +1,15 @@
-package ledger
+package workload
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// spin keeps the CPU busy with a chain of n dependent multiplications. It
+// Spin keeps the CPU busy with a chain of n dependent multiplications. It
 // counts work, not time, so that a preemption in the middle does not shorten it.
 //
 //go:noinline
-func spin(n int) {
+func Spin(n int) {
 	x := uint64(n) | 1
 	for range n {
 		x *= 6364136223846793005
@@ -21,14 +21,14 @@ func spin(n int) {
 
 var spinSink atomic.Uint64
 
-// calibrateSpin returns the multiplications that take one microsecond here.
+// CalibrateSpin returns the multiplications that take one microsecond here.
 // The fastest of several tries is the one that nothing interrupted.
-func calibrateSpin() float64 {
+func CalibrateSpin() float64 {
 	const tries, n = 32, 100_000
 	best := time.Duration(1 << 62)
 	for range tries {
 		start := time.Now()
-		spin(n)
+		Spin(n)
 		best = min(best, time.Since(start))
 	}
 	return n / (float64(max(best, 1)) / float64(time.Microsecond))

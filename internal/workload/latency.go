@@ -1,4 +1,4 @@
-package ledger
+package workload
 
 import (
 	"sync"
@@ -10,36 +10,38 @@ import (
 )
 
 // The latency histograms' range and precision: from a microsecond, below which
-// nothing crosses two sockets, three digits. A recorder takes 180 KiB.
+// nothing crosses two processes, three digits. A recorder takes 180 KiB.
 const (
 	latencyLow    = int64(time.Microsecond)
 	latencyHigh   = int64(10 * time.Minute)
 	latencyDigits = 3
 )
 
-// A recorder collects latencies in nanoseconds, window by window. Each of
+// A Recorder collects latencies in nanoseconds, window by window. Each of
 // several goroutines may have its own; they are merged at the window's end.
-type recorder struct {
-	mu      sync.Mutex
-	current *latencies
-	spare   *latencies // of take
+// Its lock is held around Record, so that a caller with many locks once.
+type Recorder struct {
+	sync.Mutex
+	current *Latencies
+	spare   *Latencies // of take
 }
 
-// latencies are those of one window.
-type latencies struct {
+// Latencies are those of one window.
+type Latencies struct {
 	hist *hdrhistogram.Histogram
 	sum  float64 // exact, where the histogram's mean is of its buckets
 	n    int64
 }
 
-func newLatencies() *latencies {
-	return &latencies{hist: hdrhistogram.New(latencyLow, latencyHigh, latencyDigits)}
+func newLatencies() *Latencies {
+	return &Latencies{hist: hdrhistogram.New(latencyLow, latencyHigh, latencyDigits)}
 }
 
-func newRecorder() *recorder { return &recorder{current: newLatencies(), spare: newLatencies()} }
+// NewRecorder returns a recorder that has seen nothing.
+func NewRecorder() *Recorder { return &Recorder{current: newLatencies(), spare: newLatencies()} }
 
-// record counts one latency; r.mu is held, so that a caller with many locks once.
-func (r *recorder) record(ns int64) {
+// Record counts one latency. The caller holds the lock.
+func (r *Recorder) Record(ns int64) {
 	_ = r.current.hist.RecordValue(min(max(ns, latencyLow), latencyHigh)) // in range
 	r.current.sum += float64(ns)
 	r.current.n++
@@ -47,26 +49,27 @@ func (r *recorder) record(ns int64) {
 
 // take ends a window and begins the next. What it returns is valid until the
 // next take. It is brief, so that all recorders change windows as one.
-func (r *recorder) take() *latencies {
+func (r *Recorder) take() *Latencies {
 	r.spare.hist.Reset()
 	r.spare.sum, r.spare.n = 0, 0
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.Lock()
+	defer r.Unlock()
 	r.current, r.spare = r.spare, r.current
 	return r.spare
 }
 
-// takeAll takes from every recorder.
-func takeAll(recorders []*recorder) []*latencies {
-	taken := make([]*latencies, len(recorders))
+// TakeAll ends a window of every recorder. What it returns is valid until the
+// next TakeAll.
+func TakeAll(recorders []*Recorder) []*Latencies {
+	taken := make([]*Latencies, len(recorders))
 	for i, r := range recorders {
 		taken[i] = r.take()
 	}
 	return taken
 }
 
-// summarize merges the latencies of a window.
-func summarize(parts []*latencies) recording.Latency {
+// Summarize merges the latencies of a window.
+func Summarize(parts []*Latencies) recording.Latency {
 	total := newLatencies()
 	for _, p := range parts {
 		total.hist.Merge(p.hist)

@@ -1,4 +1,4 @@
-package ledger
+package workload
 
 import "sync"
 
@@ -6,11 +6,11 @@ import "sync"
 // Only a broken broker makes two consumers meet at one.
 const trackerStripes = 1024
 
-// A tracker verifies that each device's messages are received once and in
+// A Tracker verifies that each device's messages are received once and in
 // order. It follows the rule of the reference's tracker: a message ahead of
 // the expected one is a violation of order the first time and a duplicate
 // after that; one behind the expected is a duplicate.
-type tracker struct {
+type Tracker struct {
 	expected []uint32 // next sequence by device
 	stripes  [trackerStripes]trackerStripe
 }
@@ -23,10 +23,11 @@ type trackerStripe struct {
 	reordered  int64
 }
 
-func newTracker(devices int) *tracker { return &tracker{expected: make([]uint32, devices)} }
+// NewTracker tracks so many devices, numbered from 0.
+func NewTracker(devices int) *Tracker { return &Tracker{expected: make([]uint32, devices)} }
 
-// observe counts one received message. It returns false for a duplicate.
-func (t *tracker) observe(device uint64, seq uint32) bool {
+// Observe counts one received message. It returns false for a duplicate.
+func (t *Tracker) Observe(device uint64, seq uint32) bool {
 	s := &t.stripes[device%trackerStripes]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,24 +81,28 @@ func (s *trackerStripe) remember(device uint64, seq uint32) bool {
 	return true
 }
 
-// trackerCounts are a tracker's totals so far.
-type trackerCounts struct{ unique, duplicates, reordered int64 }
+// TrackerCounts are a tracker's totals so far.
+type TrackerCounts struct{ Unique, Duplicates, Reordered int64 }
 
-func (t *tracker) counts() trackerCounts {
-	var c trackerCounts
+// Counts returns the totals so far.
+func (t *Tracker) Counts() TrackerCounts {
+	var c TrackerCounts
 	for i := range t.stripes {
 		s := &t.stripes[i]
 		s.mu.Lock()
-		c.unique += s.unique
-		c.duplicates += s.duplicates
-		c.reordered += s.reordered
+		c.Unique += s.unique
+		c.Duplicates += s.duplicates
+		c.Reordered += s.reordered
 		s.mu.Unlock()
 	}
 	return c
 }
 
-// lost counts the messages sent, by device, and never received.
-func (t *tracker) lost(sent []uint32) int64 {
+// Devices is how many devices it tracks.
+func (t *Tracker) Devices() int { return len(t.expected) }
+
+// Lost counts the messages sent, by device, and never received.
+func (t *Tracker) Lost(sent []uint32) int64 {
 	var lost int64
 	for device, n := range sent {
 		s := &t.stripes[uint64(device)%trackerStripes]

@@ -1,0 +1,171 @@
+package analyze
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"contend/internal/recording"
+)
+
+// Holding says how holders were observed, and what else that showed of the
+// target's mutexes. Counts are of the bursts alone.
+type Holding struct {
+	Exact     bool  `json:"exact"`  // every release of the window was seen
+	Bursts    int64 `json:"bursts"` // how many, where not
+	BurstNS   int64 `json:"burst_ns"`
+	Contended int64 `json:"contended"` // Locks that found the mutex taken
+	Parked    int64 `json:"parked"`    // of those, that waited; the others won by spinning
+	Releases  int64 `json:"releases"`  // of contended mutexes
+	Handoffs  int64 `json:"handoffs"`  // of those, in starvation mode: to the next waiter
+	Requeues  int64 `json:"requeues"`  // in the whole window: waiters that were woken, lost the lock to another and waited again
+	Queues    int64 `json:"queues"`    // in the whole window: all waits begun
+}
+
+// holding sums what the runs' collectors say of holders; nil where none was observed.
+func (sd *sideData) holding() *Holding {
+	var h *Holding
+	for _, rd := range sd.runs {
+		col := rd.collector(recording.Holders)
+		if col == nil || col.Settings["holders_mode"] == "" {
+			continue
+		}
+		exact := col.Settings["holders_mode"] == "exact"
+		if h == nil {
+			h = &Holding{Exact: exact}
+		}
+		h.Exact = h.Exact && exact
+		for sum, name := range map[*int64]string{
+			&h.Bursts: "bursts", &h.BurstNS: "burst_ns", &h.Contended: "burst_contended", &h.Parked: "burst_parked",
+			&h.Releases: "burst_releases", &h.Handoffs: "burst_handoffs", &h.Requeues: "requeues", &h.Queues: "queues",
+		} {
+			*sum = add(*sum, max(col.Counters[name], 0))
+		}
+	}
+	return h
+}
+
+// heldSum gathers what a lock's holders were charged.
+type heldSum struct {
+	sites  tallies[string]
+	unseen int64 // charged to recording.NoReleaseSeen
+	bursts map[burst]*burstSum
+	sq     float64 // sum of count × (delay ÷ count)²
+}
+
+// burst is one burst of one run.
+type burst struct {
+	run, n int64
+}
+
+// burstSum is what one burst charged.
+type burstSum struct {
+	total int64
+	sites map[string]int64
+}
+
+func newHeldSum() heldSum {
+	return heldSum{sites: tallies[string]{}, bursts: map[burst]*burstSum{}}
+}
+
+func (h *heldSum) add(run int, r *row) {
+	f := r.stack.acquirer()
+	if f.fn.name == recording.NoReleaseSeen {
+		h.unseen = add(h.unseen, r.delay)
+		return
+	}
+	site := f.site()
+	h.sites.add(site, r)
+	if r.burst == 0 {
+		return
+	}
+	id := burst{int64(run), r.burst}
+	b := h.bursts[id]
+	if b == nil {
+		b = &burstSum{sites: map[string]int64{}}
+		h.bursts[id] = b
+	}
+	b.total = add(b.total, r.delay)
+	b.sites[site] = add(b.sites[site], r.delay)
+	h.sq += float64(r.delay) * float64(r.delay) / float64(max(r.count, 1))
+}
+
+// holders lists the sites with 95 % intervals of their shares of the lock's
+// waiting time. Where every release was seen there is nothing to estimate. Nobody
+// is named where no release was seen, unless nobody was woken either.
+func (h *heldSum) holders(woken bool) []Holder {
+	var seen int64
+	for _, t := range h.sites {
+		seen = add(seen, t.delay)
+	}
+	total := add(seen, h.unseen)
+	if total == 0 || seen == 0 && woken {
+		return nil
+	}
+	holders := make([]Holder, 0, len(h.sites)+1)
+	for site, t := range h.sites {
+		holders = append(holders, h.holder(site, t.delay, seen, total))
+	}
+	if h.unseen > 0 {
+		p := share(h.unseen, total)
+		holders = append(holders, Holder{Site: recording.NoReleaseSeen, Share: p, Low: p, High: p})
+	}
+	slices.SortFunc(holders, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Site, b.Site))
+	})
+	return holders[:min(len(holders), maxSites)]
+}
+
+// holder estimates one site's share. The bursts are the sample: of each, what it
+// charged to the site and to all. The interval is Student's t over them around the
+// ratio of the sums (the ratio estimator of Cochran, Sampling Techniques, 1977,
+// §6.4). It is at least as wide as Wilson's score interval (JASA 22, 1927) of a
+// proportion of releases, their number reduced to Kish's effective sample size
+// (Σw)² ÷ Σw² (Survey Sampling, 1965) since long holds weigh more: a site that is
+// the only one in every burst is not certain to be the only one. Fewer than three
+// bursts tell nothing of how they vary.
+func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
+	p := share(delay, total)
+	out := Holder{Site: site, Share: p, Low: p, High: p}
+	n := len(h.bursts)
+	if n == 0 {
+		return out
+	}
+	ratio := share(delay, seen)
+	out.Low, out.High = 0, 1
+	if n >= 3 {
+		var sq float64
+		for _, b := range h.bursts {
+			d := float64(b.sites[site]) - ratio*float64(b.total)
+			sq += d * d
+		}
+		half := studentT975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
+		low, high := wilson(ratio, float64(seen)*float64(seen)/h.sq)
+		out.Low, out.High = max(min(ratio-half, low), 0), min(max(ratio+half, high), 1)
+	}
+	scale := share(seen, total)
+	out.Low, out.High = min(out.Low*scale, p), max(out.High*scale, p)
+	return out
+}
+
+// studentT975 is the 0.975 quantile of Student's t distribution: by its expansion in
+// the normal quantile (Abramowitz and Stegun, 26.7.5), which from five degrees of
+// freedom on is right to 0.1 %.
+func studentT975(df int) float64 {
+	if small := []float64{12.7062, 4.3027, 3.1824, 2.7764}; df <= len(small) {
+		return small[df-1]
+	}
+	const z = 1.959963984540054
+	v := float64(df)
+	z3, z5, z7, z9 := z*z*z, math.Pow(z, 5), math.Pow(z, 7), math.Pow(z, 9)
+	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
+		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
+}
+
+// wilson is the 95 % score interval of a proportion p out of n.
+func wilson(p, n float64) (low, high float64) {
+	const z = 1.959963984540054
+	mid := (p + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return max(mid-half, 0), min(mid+half, 1)
+}

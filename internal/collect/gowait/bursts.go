@@ -1,0 +1,234 @@
+package gowait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"contend/bpf"
+)
+
+// Values of Options.Holders: when releases are probed, to see who held a lock
+// while others waited.
+const (
+	HoldersOff    = "off"
+	HoldersBursts = "bursts"
+	HoldersExact  = "exact" // all the time
+)
+
+// A burst takes a fortieth of the time, so that even a target that did nothing
+// but trap in bursts would lose no more than that. One burst falls into each
+// period, at random: what a target does periodically is met in any phase. Many
+// short bursts tell more of their own variation than few long ones; these are
+// still long against the millisecond after which a mutex starves.
+const (
+	burstPeriod = time.Second
+	burstLength = 25 * time.Millisecond
+	// The probes stay until locks that are held when a burst ends are released,
+	// since long holds would count too little otherwise; but no longer than this.
+	burstGrace = burstLength
+	// Bursts beyond these are taken together in twos, fours and so on.
+	maxBurstGroups = 64
+)
+
+// bursts is what the bursts of a window brought.
+type bursts struct {
+	err    error
+	n      int   // how many
+	length int64 // their time so far: the burst clock, ns
+
+	groups    []heldSums // of groupSize bursts each
+	groupSize int
+	seen      heldSums // all groups together
+
+	stop   int64 // of the window, ns; set before cancel
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+type heldSums map[bpf.GowaitHeldKey]bpf.GowaitHeldSum
+
+// startHolders begins the bursts of a window that starts at a reading of the clock.
+func (c *Collector) startHolders(start int64) error {
+	b := &bursts{groupSize: 1, seen: heldSums{}}
+	c.window.bursts = b
+	switch {
+	case c.releases.missing != nil || c.options.Holders == HoldersOff || c.options.Holders == "":
+		return c.setBurst(math.MaxInt64, math.MaxInt64, 0)
+	case c.options.Holders == HoldersExact:
+		b.n = 1
+		return c.setBurst(start, math.MaxInt64, 0)
+	}
+	if err := c.setBurst(math.MaxInt64, math.MaxInt64, 0); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancel, b.done = cancel, make(chan struct{})
+	go func() {
+		defer close(b.done)
+		for n := int64(0); b.err == nil; n++ {
+			at := start + n*burstPeriod.Nanoseconds() + rand.Int64N((burstPeriod - burstLength).Nanoseconds())
+			if !awaitClock(ctx, at) {
+				return
+			}
+			b.err = c.burst(ctx, b)
+		}
+	}()
+	return nil
+}
+
+// stopHolders ends the bursts at the end of the window, a reading of the clock.
+func (c *Collector) stopHolders(stop int64) {
+	b := c.window.bursts
+	if b == nil {
+		return
+	}
+	b.stop = stop
+	if b.cancel != nil {
+		b.cancel()
+		<-b.done
+		b.cancel = nil
+	} else if c.options.Holders == HoldersExact {
+		b.length = stop - c.window.start
+	}
+}
+
+// burst probes the releases for a while.
+func (c *Collector) burst(ctx context.Context, b *bursts) error {
+	links, err := c.attachReleases()
+	if err != nil {
+		if !c.process.Alive() {
+			return nil
+		}
+		return err
+	}
+	defer c.detach(links)
+	start := now() + settle.Nanoseconds()
+	stop := start + burstLength.Nanoseconds()
+	if err := c.setBurst(start, stop, b.length); err != nil {
+		return err
+	}
+	b.n++
+	if !awaitClock(ctx, stop) {
+		stop = max(start, min(stop, b.stop))
+		err := c.setBurst(start, stop, b.length)
+		b.length += stop - start
+		return err
+	}
+	b.length += stop - start
+	for deadline := stop + burstGrace.Nanoseconds(); now() < deadline && c.owed(b.length); {
+		if !awaitClock(ctx, now()+time.Millisecond.Nanoseconds()) {
+			break
+		}
+	}
+	return c.readHeld(b)
+}
+
+// setBurst tells the programs of a burst. They read either of two, so that none sees
+// half of it; one that is under way is only cut short.
+func (c *Collector) setBurst(start, stop, before int64) error {
+	burst := bpf.GowaitBurst{Start: uint64(start), Stop: uint64(stop), Before: uint64(before)}
+	if burst.Start != c.burstSlots[c.burstSlot].Start {
+		c.burstSlot = 1 - c.burstSlot
+	}
+	c.burstSlots[c.burstSlot] = burst
+	err := errors.Join(c.objects.Bursts.Set(c.burstSlots), c.objects.CurrentBurst.Set(c.burstSlot))
+	if err != nil {
+		return fmt.Errorf("setting the burst: %w", err)
+	}
+	return nil
+}
+
+// owed tells whether a lock that had waiters in the burst is not released since.
+// What it reads may be changing: then it is asked again, or the burst ends a
+// little early.
+func (c *Collector) owed(clock int64) bool {
+	owed := false
+	err := each(c.objects.Locks, func(_ uint64, l bpf.GowaitLockState) {
+		owed = owed || l.Waiters > 0 && sampledAt(l, clock) > max(l.Charged, l.Base)
+	})
+	return err == nil && owed
+}
+
+// sampledAt is a lock's waiting time on the burst clock, at a reading of that clock
+// that is not before the lock's last change.
+func sampledAt(l bpf.GowaitLockState, clock int64) uint64 {
+	if rest := clock - int64(l.Clock); rest > 0 {
+		return l.Sampled + l.Waiters*uint64(rest)
+	}
+	return l.Sampled
+}
+
+// readHeld takes what was charged since the last look as a burst's.
+func (c *Collector) readHeld(b *bursts) error {
+	if b.n == 0 {
+		return nil
+	}
+	group := heldSums{}
+	err := each(c.objects.Held, func(k bpf.GowaitHeldKey, v bpf.GowaitHeldSum) {
+		old := b.seen[k]
+		b.seen[k] = v
+		if v.Delay > old.Delay {
+			group[k] = bpf.GowaitHeldSum{Count: v.Count - old.Count, Delay: v.Delay - old.Delay}
+		}
+	})
+	b.addGroup(group)
+	return err
+}
+
+// addGroup adds a burst's sums, and bounds the number of groups: twice as many
+// bursts in half as many groups are as good for an interval.
+func (b *bursts) addGroup(g heldSums) {
+	if last := (b.n - 1) / b.groupSize; last < len(b.groups) {
+		b.groups[last].merge(g)
+	} else {
+		b.groups = append(b.groups, g)
+	}
+	if len(b.groups) <= maxBurstGroups {
+		return
+	}
+	halved := b.groups[:0]
+	for i, g := range b.groups {
+		if i%2 == 1 {
+			halved[len(halved)-1].merge(g)
+		} else {
+			halved = append(halved, g)
+		}
+	}
+	b.groups = halved
+	b.groupSize *= 2
+}
+
+func (s heldSums) merge(o heldSums) {
+	for k, v := range o {
+		old := s[k]
+		s[k] = bpf.GowaitHeldSum{Count: old.Count + v.Count, Delay: old.Delay + v.Delay}
+	}
+}
+
+// detach takes probes out. The kernel does that at once, but then waits for a grace
+// period, which nobody else has to.
+func (c *Collector) detach(links []link.Link) {
+	c.closing.Go(func() {
+		if err := closeAll(links); err != nil {
+			c.closeErr.Store(&err)
+		}
+	})
+}
+
+// awaitClock waits for a reading of the clock; false if ctx is done before.
+func awaitClock(ctx context.Context, mono int64) bool {
+	timer := time.NewTimer(time.Duration(mono - now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,81 @@
+package gowait
+
+import (
+	"fmt"
+	"math"
+
+	"contend/bpf"
+	"contend/internal/recording"
+)
+
+// unseenStack is the id of the one-frame stack recording.NoReleaseSeen. Stack ids
+// are hashes; none is taken from them with any probability that matters.
+const unseenStack = math.MaxUint64
+
+// heldPart is what one burst charged to one stack.
+type heldPart struct {
+	burst int // from 1; 0 when all of the window was observed
+	stack uint64
+	sum   bpf.GowaitHeldSum
+}
+
+// addHeld charges each lock's waiting time to its holders: what was seen in
+// bursts is scaled up to the lock's time in the window, both of which the kernel
+// summed; the rest is NoReleaseSeen. So for each lock the samples add up to the
+// waits that ended and those that are open. Counts are releases seen, unscaled.
+func (h *harvest) addHeld() {
+	if h.bursts == nil || h.bursts.n == 0 {
+		return
+	}
+	parts := make(map[uint64][]heldPart)
+	for i, group := range h.bursts.groups {
+		burst := i + 1
+		if h.exact {
+			burst = 0
+		}
+		for k, v := range group {
+			parts[k.Sema] = append(parts[k.Sema], heldPart{burst, k.Stack, v})
+		}
+	}
+	for sema, l := range h.locks {
+		key := h.key(0, sema, "", noBucket)
+		if key.class != recording.ClassLock {
+			continue // WaitGroups have wakers, but no holders
+		}
+		key.charge = recording.ChargeHeld
+		waited := int64(h.closed(l).Waited)
+		sampled := int64(sampledAt(l, h.bursts.length))
+		scale := float64(waited) / float64(max(sampled, 1))
+		rest := waited
+		for _, p := range parts[sema] {
+			delay := min(int64(math.Round(float64(p.sum.Delay)*scale)), rest)
+			rest -= delay
+			key.stack, key.burst = p.stack, p.burst
+			h.holders.add(key, values{count: int64(p.sum.Count), delay: delay})
+		}
+		if rest > 0 {
+			key.stack, key.burst = unseenStack, 0
+			h.holders.add(key, values{delay: rest})
+		}
+	}
+}
+
+// describeHolders says in the manifest how holders were captured.
+func (c *Collector) describeHolders(rec *recording.Capture) {
+	b, settings := c.snapshot.bursts, rec.Collector.Settings
+	switch {
+	case b == nil || c.options.Holders == HoldersOff || c.options.Holders == "":
+		return
+	case c.releases.missing != nil:
+		rec.Warnings = append(rec.Warnings, "who held a lock is not captured: "+c.releases.missing.Error())
+		return
+	case b.err != nil:
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("who held a lock is not captured beyond %d bursts: %v", b.n, b.err))
+	case b.n == 0:
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("who held a lock is not captured: the window ended before the first burst, which comes within %s", burstPeriod))
+	}
+	settings["holders"] += "," + recording.ChargeHeld
+	settings["holders_mode"] = c.options.Holders
+	rec.Collector.Counters[counterBursts] = int64(b.n)
+	rec.Collector.Counters[counterBurstNS] = b.length
+}

@@ -1,0 +1,99 @@
+package gowait
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf/link"
+
+	"contend/bpf"
+	"contend/internal/collect/symbolize"
+)
+
+// releases are the probes that see who gives a lock up. They share one program,
+// which tells them apart by their cookie.
+type releases struct {
+	offsets, cookies []uint64
+	missing          error // why holders cannot be captured, or nil
+}
+
+// releaseFuncs are what the probes of a burst are on. A program that has no use
+// for one does not link it.
+var releaseFuncs = []struct {
+	name string
+	how  bpf.GowaitRelease
+}{
+	{"internal/sync.(*Mutex).unlockSlow", bpf.GowaitReleaseRELEASE_MUTEX},
+	{"sync.(*RWMutex).rUnlockSlow", bpf.GowaitReleaseRELEASE_READER},
+	{"sync.(*RWMutex).Unlock", bpf.GowaitReleaseRELEASE_WRITER},
+	{"internal/poll.runtime_Semrelease", bpf.GowaitReleaseRELEASE_FD},
+	{funcLockSlow, bpf.GowaitReleaseRELEASE_NONE},
+}
+
+// funcLockSlow releases nothing: it tells how many Locks found the mutex taken.
+const funcLockSlow = "internal/sync.(*Mutex).lockSlow"
+
+func releaseNames() []string {
+	var names []string
+	for _, f := range releaseFuncs {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// findReleases finds the probes' places. Where a copy of a release is inlined
+// elsewhere, its holders would be blamed on the next release that is seen: then
+// none is captured.
+func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
+	var r releases
+	for _, f := range releaseFuncs {
+		if in := inlined[f.name]; len(in) > 0 && f.name != funcLockSlow {
+			r.missing = errors.Join(r.missing, fmt.Errorf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", f.name, strings.Join(in, ", ")))
+			continue
+		}
+		point, err := b.ProbePoint(f.name)
+		switch {
+		case errors.Is(err, symbolize.ErrNoFunc):
+			continue
+		case err != nil && f.name != funcLockSlow:
+			r.missing = errors.Join(r.missing, err)
+		case err == nil:
+			r.offsets = append(r.offsets, point.Offset)
+			r.cookies = append(r.cookies, uint64(f.how))
+		}
+	}
+	if len(r.offsets) == 0 && r.missing == nil {
+		r.missing = errors.New("the program releases no lock")
+	}
+	return r
+}
+
+// attachReleases puts the probes in place, within some 0.1 ms. Bursts attach and
+// detach because a probe that stays costs the target a trap at every release, about
+// twenty times as many as there are waits, even if its program does nothing.
+func (c *Collector) attachReleases() ([]link.Link, error) {
+	exe, err := link.OpenExecutable(c.process.Exe)
+	if err != nil {
+		return nil, fmt.Errorf("opening the target's executable: %w", err)
+	}
+	prog := c.objects.GowaitRelease
+	if c.attach == attachUprobeMulti {
+		l, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
+			Addresses: c.releases.offsets, Cookies: c.releases.cookies, PID: uint32(c.process.PID),
+		})
+		if err != nil {
+			return nil, explain("probing the releases of locks", err)
+		}
+		return []link.Link{l}, nil
+	}
+	var links []link.Link
+	for i, offset := range c.releases.offsets {
+		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: c.releases.cookies[i], PID: c.process.PID})
+		if err != nil {
+			return nil, errors.Join(explain("probing the releases of locks", err), closeAll(links))
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
