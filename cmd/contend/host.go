@@ -15,7 +15,7 @@ import (
 func newHost() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
-		Short: "Say whether this host is fit to measure on",
+		Short: "Say whether this host is fit to measure on; fix it; put it back",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -38,6 +38,7 @@ func newHost() *cobra.Command {
 			return t.Flush()
 		},
 	})
+	c.AddCommand(newHostTune(), newHostRestore())
 	return c
 }
 

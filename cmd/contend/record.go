@@ -21,6 +21,7 @@ import (
 	"contend/internal/analyze/render"
 	"contend/internal/collect"
 	"contend/internal/collect/gowait"
+	"contend/internal/collect/operations"
 	"contend/internal/host"
 	"contend/internal/input"
 	"contend/internal/recording"
@@ -43,6 +44,8 @@ type recordOptions struct {
 	overhead percent
 	holders  string
 	pprof    string
+	ops      string
+	counter  *operations.Counter // from ops
 	labels   map[string]string
 	ready    string
 	strict   bool
@@ -82,6 +85,7 @@ func newRecord() *cobra.Command {
 	f.Var(&o.overhead, "max-overhead", "what capturing waits may cost in the mode auto, of the target's CPU time or of one core")
 	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
 	addHolders(f, &o.holders)
+	addOpsFlag(f, &o.ops)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
 	f.StringVar(&o.ready, "ready-file", "", "write this file once every probe is in place")
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost")
@@ -115,6 +119,11 @@ func (o *recordOptions) check() error {
 			return usagef("--collect %s: unknown; there are %s", name, strings.Join(collect.Known, ", "))
 		}
 	}
+	counter, err := parseOps(o.ops)
+	if err != nil {
+		return err
+	}
+	o.counter = counter
 	if targets == 0 && o.pprof != "" {
 		return o.checkEndpointOnly()
 	}
@@ -122,6 +131,9 @@ func (o *recordOptions) check() error {
 		o.workload = workloads[0].Name
 	}
 	if o.workload != "" {
+		if o.ops != "" {
+			return usagef("--ops: the workload counts its own messages")
+		}
 		var err error
 		if o.arm, o.settings, err = o.flags.choose(o.workload, o.arm); err != nil {
 			return err
@@ -233,7 +245,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, MaxOverhead: float64(o.overhead),
-		Holders: o.holders, Pprof: o.pprof, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Holders: o.holders, Pprof: o.pprof, Ops: o.counter, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 	}
 }
 

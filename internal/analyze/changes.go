@@ -45,7 +45,7 @@ func (x *comparison) workloadChanges() (throughput *Change, latency []Change) {
 		}
 		return true
 	}
-	timed := func(rd *runData) bool { r := result(rd); return r != nil && r.ElapsedNS > 0 }
+	timed := func(rd *runData) bool { r := result(rd); return r != nil && r.ElapsedNS > 0 && r.Operations > 0 }
 	if !has(timed) {
 		result = func(rd *runData) *recording.WorkloadResult { return rd.Workload }
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"contend/internal/collect/endpoint"
 	"contend/internal/collect/gowait"
 	"contend/internal/collect/offcpu"
+	"contend/internal/collect/operations"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -41,7 +43,8 @@ type Options struct {
 	Pprof       string        // base URL of the target's net/http/pprof
 	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	Labels      map[string]string
-	Version     string // of this contend
+	Version     string              // of this contend
+	Ops         *operations.Counter // counts the target's operations; may be nil
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
@@ -118,6 +121,14 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	}
 	if len(s.collectors) == 0 {
 		return nil, fmt.Errorf("no collector can run here: %w", refused)
+	}
+	if opt.Ops != nil {
+		// The last one: its edges lag behind the others' by the same round trip.
+		c, err := operations.Open(ctx, opt.Ops)
+		if err != nil {
+			return nil, err
+		}
+		s.collectors = append(s.collectors, c)
 	}
 	return s, nil
 }
@@ -249,6 +260,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
+		if got.Operations != nil {
+			m.Operations = within(got, &m.Collectors[0])
+		}
 		m.Overhead.ProbeHits += got.Overhead.ProbeHits
 		m.Overhead.BPFRunNS += got.Overhead.BPFRunNS
 		m.Overhead.TrapNS += got.Overhead.TrapNS
@@ -265,6 +279,16 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 // against.
 func overheadShare(o *recording.Overhead, m *recording.Manifest) float64 {
 	return float64(o.BPFRunNS+o.TrapNS) / float64(max(m.Target.CPUNS, m.DurationNS, 1))
+}
+
+// within is how many of the operations that a collector counted fall into
+// another's window. The two differ by a round trip or two.
+func within(c *recording.Capture, window *recording.Collector) *recording.Operations {
+	if c.Collector.EndMonoNS <= c.Collector.StartMonoNS {
+		return c.Operations // too short to tell
+	}
+	scale := float64(window.EndMonoNS-window.StartMonoNS) / float64(c.Collector.EndMonoNS-c.Collector.StartMonoNS)
+	return &recording.Operations{Name: c.Operations.Name, Count: int64(math.Round(float64(c.Operations.Count) * scale))}
 }
 
 // Close detaches everything.

@@ -9,7 +9,9 @@ import (
 // attribution is what one run's recording charges to the lock under study.
 // Times per operation are ns: 1 ns per message is 1 ms per million messages.
 type attribution struct {
-	perOp   float64 // wait for the lock
+	perOp   float64 // wait for the lock, or for all locks where none is studied
+	counted bool    // operations were
+	unit    string  // one of them: "message"
 	addPath float64 // the part met while handing a message over; the rest are responses, wake-ups and the executor itself
 	mean    float64 // ns a wait
 	waits   int64
@@ -41,14 +43,31 @@ func (r *Result) attribute(series, lock string) (map[int]attribution, error) {
 	return out, nil
 }
 
-func attributed(r *analyze.Report, lock string) attribution {
+// counted tells whether operations were counted in every run, and what one is called.
+func counted(runs map[int]attribution) (unit string, ok bool) {
+	for _, a := range runs {
+		if !a.counted {
+			return "", false
+		}
+		unit = a.unit
+	}
+	return unit, len(runs) > 0
+}
+
+func attributed(r *analyze.Report, studied string) attribution {
 	var a attribution
 	ops := 1.0
 	if n := r.Totals.Operations; n != nil && *n > 0 {
-		ops = float64(*n)
+		ops, a.counted, a.unit = float64(*n), true, "operation"
+	}
+	if m := r.Recording; m != nil && m.Operations != nil {
+		a.unit = m.Operations.Name
 	}
 	for i, l := range r.Locks {
-		if l.Name == lock {
+		switch studied {
+		case "":
+			a.perOp += float64(l.DelayNS) / ops
+		case l.Name:
 			a.perOp, a.mean, a.waits = float64(l.DelayNS)/ops, l.MeanNS, l.Contentions
 			a.share, a.leads = l.Share, i == 0
 		}

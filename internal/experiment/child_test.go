@@ -26,7 +26,11 @@ func TestMain(m *testing.M) {
 	if arm := os.Getenv(roleVar); arm != "" {
 		os.Exit(beWorkload(arm))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if dir, err := programs(); err == nil { // built by now, or at once: the cache has them
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
 
 func beWorkload(arm string) int {

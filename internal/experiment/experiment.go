@@ -46,12 +46,17 @@ type Options struct {
 	// Pairs is how many times every arm runs; one run of each makes a pair, in
 	// random order. DefaultPairs, or QuickPairs, when zero.
 	Pairs int
+	// Auto makes as many pairs as it takes, AutoLeast to AutoMost: see weigh.
+	Auto bool
 	// AA is how many of the pairs hold a second run of the baseline, or EveryPair.
 	AA       int
 	Seed     uint64            // of the order; drawn when zero
 	Window   time.Duration     // length of each of the two windows, at least
 	Quick    bool              // a smoke of the whole thing
 	Settings map[string]string // the workload's own, kept for the report
+	// Commands are the command lines that run the arms, where they are the user's
+	// own: kept for the report, like Settings.
+	Commands map[string]string
 
 	Out      string // the experiment's folder
 	Force    bool   // replace an experiment in it
@@ -153,6 +158,12 @@ func (o *Options) complete() error {
 	}
 	if o.Out == "" {
 		return usagef("an experiment needs an output folder")
+	}
+	if o.Auto {
+		if o.Quick || o.Pairs != 0 && o.Pairs != AutoMost {
+			return usagef("pairs are counted, quick or auto: one of them")
+		}
+		o.Pairs = AutoMost
 	}
 	o.Pairs = orDefault(o.Pairs, pick(o.Quick, QuickPairs, DefaultPairs))
 	if o.AA == EveryPair {

@@ -23,6 +23,8 @@ type lab struct {
 	labels  []map[string]string
 	// fault may spoil a run; n counts the starts from 1.
 	fault func(n int, arm string) fault
+	// pace scales the rate of the n-th start; nil for no noise.
+	pace func(n int) float64
 }
 
 type fault struct {
@@ -39,7 +41,10 @@ func (l *lab) Start(ctx context.Context, arm string) (Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = append(l.started, arm)
-	s := &labSession{lab: l, arm: arm}
+	s := &labSession{lab: l, arm: arm, pace: 1}
+	if l.pace != nil {
+		s.pace = l.pace(len(l.started))
+	}
 	if l.fault != nil {
 		s.fault = l.fault(len(l.started), arm)
 	}
@@ -53,6 +58,8 @@ func (l *lab) Start(ctx context.Context, arm string) (Session, error) {
 type labSession struct {
 	lab *lab
 	arm string
+	// pace scales the unrecorded window's rate.
+	pace float64
 	fault
 	closed bool
 }
@@ -93,7 +100,7 @@ func (s *labSession) Window(ctx context.Context, length time.Duration) (*recordi
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.result(!s.lostPlain, 1), s.fault.window
+	return s.result(!s.lostPlain, s.pace), s.fault.window
 }
 
 func (s *labSession) Record(ctx context.Context, spec Recording) (*recording.WorkloadResult, error) {
@@ -114,7 +121,7 @@ func (s *labSession) Record(ctx context.Context, spec Recording) (*recording.Wor
 	if err != nil {
 		return nil, err
 	}
-	waits := &profile.Profile{SampleType: []*profile.ValueType{{Type: "delay", Unit: "nanoseconds"}}, DurationNanos: r.ElapsedNS}
+	waits := &profile.Profile{SampleType: []*profile.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}}, DurationNanos: r.ElapsedNS}
 	if err := errors.Join(w.Workload(r), w.Profile(recording.Waits, waits)); err != nil {
 		return nil, err
 	}

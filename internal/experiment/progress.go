@@ -15,8 +15,12 @@ func (x *execution) reportDone(run *Slot) {
 	if len(run.Disturbed) > 0 {
 		line += "; disturbed: " + strings.Join(run.Disturbed, ", ")
 	}
-	if left := timeLeft(x.state.Runs); left > 0 {
-		line += fmt.Sprintf("; about %v left", left)
+	if left := timeLeft(x.state.planned()); left > 0 {
+		most := ""
+		if x.state.Settings.Auto {
+			most = "at most "
+		}
+		line += fmt.Sprintf("; %sabout %v left", most, left)
 	}
 	fmt.Fprintln(x.Progress, line)
 }
@@ -27,7 +31,7 @@ func (x *execution) reportFailed(run *Slot, a Attempt) {
 }
 
 func (x *execution) where(run *Slot) string {
-	total := len(x.state.Runs)
+	total := len(x.state.planned())
 	return fmt.Sprintf("[%*d/%d] pair %d of %d, %s: ", len(fmt.Sprint(total)), run.Order, total, run.Pair, x.state.Settings.Pairs, run.Series)
 }
 

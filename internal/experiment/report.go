@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
@@ -72,24 +73,26 @@ func (r *Result) WriteReports(dir, command string, stdout io.Writer) error {
 
 // view is the experiment as the renderers take it.
 func (r *Result) view(s *Summary) (*render.Experiment, error) {
-	set := r.State.Settings
 	x := &render.Experiment{
 		Name: r.State.Name, Seed: r.State.Seed,
 		Protocol: fmt.Sprintf("%d pairs of fresh processes in random order; each warms up, then one window unrecorded"+
-			" (throughput and latency are of these), then one recorded (waits are of these)", set.Pairs),
+			" (throughput and latency are of these), then one recorded (waits are of these)", pairsMade(r.State)),
 		Notes: s.Warnings,
 	}
-	about := subjects[r.State.Name]
+	about := r.subject()
+	studied := r.studied()
 	by := map[string]map[int]attribution{}
 	for i := range s.Series {
 		name := s.Series[i].Series
 		var err error
-		if by[name], err = r.attribute(name, about.studied()); err != nil {
+		if by[name], err = r.attribute(name, studied); err != nil {
 			return nil, err
 		}
 		a := arm(&s.Series[i], s, about.notes)
-		lock := middle(by[name], perOp)
-		a.Figures = append(a.Figures, render.Figure{Name: about.studied() + " wait per " + cmp.Or(about.operation, "message"), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		if unit, ok := counted(by[name]); ok || studied != "" {
+			lock := middle(by[name], perOp)
+			a.Figures = append(a.Figures, render.Figure{Name: cmp.Or(studied, "all locks'") + " wait per " + cmp.Or(about.operation, unit, "message"), Unit: "ns", Value: lock.Center, Low: lock.Low, High: lock.High})
+		}
 		if about.figures != nil {
 			more, err := about.figures(r, name)
 			if err != nil {
@@ -99,6 +102,7 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 		}
 		x.Arms = append(x.Arms, a)
 	}
+	x.Notes = append(x.Notes, r.State.pairsNote()...)
 	if about.findings != nil {
 		var err error
 		if x.Findings, err = about.findings(r, s, by); err != nil {
@@ -107,12 +111,55 @@ func (r *Result) view(s *Summary) (*render.Experiment, error) {
 	}
 	for _, run := range r.Runs {
 		v := view(run, len(s.Series))
-		if a, ok := by[run.Series][run.Pair]; ok {
+		if a, ok := by[run.Series][run.Pair]; ok && a.counted {
 			v.LockNSPerOp = &a.perOp
 		}
 		x.Runs = append(x.Runs, v)
 	}
 	return x, nil
+}
+
+// pairsMade is how many pairs there are, or will be.
+func pairsMade(s *State) int {
+	if s.Stopped != nil {
+		return s.Stopped.Pairs
+	}
+	return s.Settings.Pairs
+}
+
+// subject is what the experiment is about. Of commands nothing is known but the
+// lines themselves.
+func (r *Result) subject() subject {
+	if commands := r.State.Settings.Commands; commands != nil {
+		return subject{notes: commands}
+	}
+	return subjects[r.State.Name]
+}
+
+// studied is the lock that the bench's workloads are about, "" for all locks.
+func (r *Result) studied() string {
+	if r.State.Settings.Commands != nil {
+		return ""
+	}
+	return r.subject().studied()
+}
+
+// pairsNote says how the number of pairs came about, where it was left open.
+func (s *State) pairsNote() []string {
+	switch {
+	case !s.Settings.Auto:
+		return nil
+	case s.Stopped == nil:
+		return []string{fmt.Sprintf("--pairs auto made the most it makes, %d, and some interval is still wider than ±%.0f %%", AutoMost, AutoWidth*100)}
+	case len(s.Stopped.Widths) == 0:
+		return []string{fmt.Sprintf("--pairs auto stopped after %d pairs: neither operations nor a lock to measure more exactly", s.Stopped.Pairs)}
+	}
+	var widths []string
+	for _, w := range s.Stopped.Widths {
+		widths = append(widths, w.String())
+	}
+	return []string{fmt.Sprintf("--pairs auto stopped after %d pairs, the intervals being narrow enough (bound ±%.0f %%): %s",
+		s.Stopped.Pairs, AutoWidth*100, strings.Join(widths, ", "))}
 }
 
 func arm(a *ArmSummary, s *Summary, notes map[string]string) render.Arm {
@@ -149,7 +196,7 @@ func view(run RunResult, perPair int) render.Run {
 }
 
 func rate(w *recording.WorkloadResult) *float64 {
-	if w.ElapsedNS <= 0 {
+	if w.ElapsedNS <= 0 || w.Operations <= 0 {
 		return nil
 	}
 	v := float64(w.Operations) / (float64(w.ElapsedNS) / 1e9)

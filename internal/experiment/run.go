@@ -15,11 +15,20 @@ import (
 
 // runAll makes every run that is not done yet.
 func (x *execution) runAll(ctx context.Context, r Runner) error {
-	for i := range x.state.Runs {
-		if x.state.Runs[i].Done {
+	for i := 0; i < len(x.state.planned()); i++ {
+		run := &x.state.Runs[i]
+		if run.Done {
 			continue
 		}
-		if err := x.run(ctx, r, &x.state.Runs[i]); err != nil {
+		if i > 0 && x.state.Runs[i-1].Pair != run.Pair {
+			if err := x.weigh(run.Pair - 1); err != nil {
+				return err
+			}
+			if i >= len(x.state.planned()) {
+				break
+			}
+		}
+		if err := x.run(ctx, r, run); err != nil {
 			return err
 		}
 	}
@@ -46,7 +55,7 @@ func (x *execution) run(ctx context.Context, r Runner, run *Slot) error {
 			return nil
 		}
 		if a.Outcome == OutcomeInterrupted {
-			return fmt.Errorf("interrupted at run %d of %d; the same command goes on from there: %w", run.Order, len(x.state.Runs), err)
+			return fmt.Errorf("interrupted at run %d of %d; the same command goes on from there: %w", run.Order, len(x.state.planned()), err)
 		}
 		if failed++; failed >= x.Attempts || errors.As(err, new(permanentError)) {
 			return fmt.Errorf("arm %s, pair %d: attempt %d of %d: %w", run.Series, run.Pair, failed, x.Attempts, err)

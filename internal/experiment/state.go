@@ -38,6 +38,7 @@ type State struct {
 	Settings Settings       `json:"settings"`
 	Started  time.Time      `json:"started"`
 	Finished *time.Time     `json:"finished,omitempty"` // when the last run was done
+	Stopped  *Stop          `json:"stopped,omitempty"`  // with Settings.Auto: no more pairs are needed
 	Runs     []Slot         `json:"runs"`               // in the order in which they are made
 	Warnings []string       `json:"warnings,omitempty"`
 }
@@ -46,10 +47,12 @@ type State struct {
 type Settings struct {
 	Arms     []string          `json:"arms"`
 	Pairs    int               `json:"pairs"`
-	AA       int               `json:"aa"` // pairs that hold an A/A control
+	Auto     bool              `json:"auto,omitempty"` // Pairs is the most that are made
+	AA       int               `json:"aa"`             // pairs that hold an A/A control
 	WindowNS int64             `json:"window_ns"`
 	Quick    bool              `json:"quick,omitempty"`
 	Workload map[string]string `json:"workload,omitempty"`
+	Commands map[string]string `json:"commands,omitempty"`
 }
 
 // Slot is one run: as planned, and once Done, as made.
@@ -155,7 +158,38 @@ func (x *execution) fresh() *State {
 }
 
 func (o *Options) settings() Settings {
-	return Settings{Arms: o.Arms, Pairs: o.Pairs, AA: o.AA, WindowNS: o.Window.Nanoseconds(), Quick: o.Quick, Workload: o.Settings}
+	return Settings{Arms: o.Arms, Pairs: o.Pairs, Auto: o.Auto, AA: o.AA, WindowNS: o.Window.Nanoseconds(), Quick: o.Quick, Workload: o.Settings, Commands: o.Commands}
+}
+
+// firstDifference is the first key under which two maps differ, and its values.
+func firstDifference(was, is map[string]string) (key string, a, b any) {
+	keys := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	slices.Sort(keys)
+	for _, key := range keys {
+		if was[key] != is[key] {
+			return key, fmt.Sprintf("%q", was[key]), fmt.Sprintf("%q", is[key])
+		}
+	}
+	return "settings", len(was), len(is) // one has an empty value that the other lacks
+}
+
+// pairs are the numbers of pairs and of controls, in words.
+func (s *Settings) pairs() string {
+	n := fmt.Sprint(s.Pairs)
+	if s.Auto {
+		n = fmt.Sprintf("%d to %d", AutoLeast, AutoMost)
+	}
+	return fmt.Sprintf("%s+%d A/A", n, s.AA)
+}
+
+// planned are the runs to make: all, unless fewer pairs were enough.
+func (s *State) planned() []Slot {
+	for i := range s.Runs {
+		if s.Stopped != nil && s.Runs[i].Pair > s.Stopped.Pairs {
+			return s.Runs[:i]
+		}
+	}
+	return s.Runs
 }
 
 // resume goes on with an experiment, provided that it is the same one.
@@ -170,12 +204,14 @@ func (x *execution) resume(old *State) error {
 		return differ("workload", old.Name, x.Name)
 	case !slices.Equal(was.Arms, is.Arms):
 		return differ("arms", was.Arms, is.Arms)
-	case was.Pairs != is.Pairs || was.AA != is.AA:
-		return differ("pairs", fmt.Sprintf("%d+%d A/A", was.Pairs, was.AA), fmt.Sprintf("%d+%d A/A", is.Pairs, is.AA))
+	case was.Pairs != is.Pairs || was.Auto != is.Auto || was.AA != is.AA:
+		return differ("pairs", was.pairs(), is.pairs())
 	case was.WindowNS != is.WindowNS:
 		return differ("window", time.Duration(was.WindowNS), time.Duration(is.WindowNS))
+	case !maps.Equal(was.Commands, is.Commands):
+		return differ(firstDifference(was.Commands, is.Commands))
 	case !maps.Equal(was.Workload, is.Workload):
-		return differ("settings", was.Workload, is.Workload)
+		return differ(firstDifference(was.Workload, is.Workload))
 	case x.Seed != 0 && old.Seed != x.Seed:
 		return differ("seed", old.Seed, x.Seed)
 	}
@@ -260,7 +296,7 @@ func parseState(r io.Reader) (*State, error) {
 	if s.Schema != Schema {
 		return nil, fmt.Errorf("schema %d; this contend reads %d", s.Schema, Schema)
 	}
-	o := Options{Arms: s.Settings.Arms, Pairs: s.Settings.Pairs, AA: s.Settings.AA, Window: time.Duration(s.Settings.WindowNS), Out: "."}
+	o := Options{Arms: s.Settings.Arms, Pairs: s.Settings.Pairs, Auto: s.Settings.Auto, AA: s.Settings.AA, Window: time.Duration(s.Settings.WindowNS), Out: "."}
 	if err := o.complete(); err != nil {
 		return nil, err
 	}

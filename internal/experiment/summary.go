@@ -103,7 +103,7 @@ func Summarize(r *Result) *Summary {
 	set := r.State.Settings
 	s := &Summary{
 		Name: r.State.Name, Seed: r.State.Seed, Settings: set, Baseline: set.Arms[0], Candidate: set.Arms[1],
-		Runs: len(r.Runs), Planned: len(r.State.Runs), Comparisons: []Comparison{},
+		Runs: len(r.Runs), Planned: len(r.State.planned()), Comparisons: []Comparison{},
 		Warnings: append([]string{}, r.State.Warnings...),
 	}
 	s.count(r)

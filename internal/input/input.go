@@ -49,11 +49,21 @@ func Side(path string) (analyze.Side, []string, error) {
 	return side, series.Warnings, nil
 }
 
-func load(r *recording.Recording) (analyze.Run, error) {
-	run := analyze.Run{Manifest: &r.Manifest, Profiles: map[string]*profile.Profile{}, Path: r.Path}
-	names, err := r.Profiles()
+// Run reads one recording, of its profiles those named, or all.
+func Run(path string, profiles ...string) (analyze.Run, error) {
+	r, err := recording.Open(path)
 	if err != nil {
-		return run, err
+		return analyze.Run{}, err
+	}
+	return load(r, profiles...)
+}
+
+func load(r *recording.Recording, names ...string) (_ analyze.Run, err error) {
+	run := analyze.Run{Manifest: &r.Manifest, Profiles: map[string]*profile.Profile{}, Path: r.Path}
+	if len(names) == 0 {
+		if names, err = r.Profiles(); err != nil {
+			return run, err
+		}
 	}
 	for _, name := range names {
 		if run.Profiles[name], err = r.Profile(name); err != nil {

@@ -7,5 +7,7 @@ type Capture struct {
 	Profiles  map[string]*profile.Profile // by profile name
 	Collector Collector                   // its part of the manifest
 	Overhead  Overhead                    // Share is left to the recorder
-	Warnings  []string
+	// Operations were counted between the collector's own edges; nil by most.
+	Operations *Operations
+	Warnings   []string
 }

@@ -76,6 +76,9 @@ func (w *Writer) Profile(name string, p *profile.Profile) error {
 // Workload adds the workload's results.
 func (w *Writer) Workload(r *WorkloadResult) error { return w.json(WorkloadFile, r) }
 
+// Text adds a file of evidence that is read by people only.
+func (w *Writer) Text(name string, b []byte) error { return w.file(name, b) }
+
 // Commit writes the manifest and gives the recording its name.
 func (w *Writer) Commit(m *Manifest) error {
 	if w.done {

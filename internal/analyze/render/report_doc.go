@@ -85,7 +85,7 @@ func elsewhereTable(r *analyze.Report, limit int) table {
 func reportFacts(r *analyze.Report) []string {
 	var out []string
 	switch {
-	case r.Workload != nil && r.Workload.ElapsedNS > 0:
+	case r.Workload != nil && r.Workload.ElapsedNS > 0 && r.Workload.Operations > 0:
 		rate := float64(r.Workload.Operations) / (float64(r.Workload.ElapsedNS) / 1e9)
 		out = append(out, count(rate)+" "+rateUnit(operationOf(r)))
 		for _, name := range sortedKeys(r.Workload.Latency) {

@@ -42,6 +42,12 @@ func play(role string) int {
 			return 7
 		}
 		pid = p.PID()
+	case "shell-parent": // whose shell does not become the command
+		c, err := Shell(context.Background(), "sleep 1000; true", "the broker", nil)
+		if err != nil {
+			return 7
+		}
+		pid = c.PID()
 	case "crash":
 		fmt.Fprintln(os.Stderr, "starting up")
 		panic("the ledger is on fire")

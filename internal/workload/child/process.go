@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -49,16 +47,11 @@ type Options struct {
 // Process is a running workload. It is steered by one goroutine at a time;
 // Close may be called from any.
 type Process struct {
-	name     string
+	*Command
 	patience time.Duration
-	cmd      *exec.Cmd
 	commands *os.File // parent's end of workload.CommandFD
 	events   *os.File // parent's end of workload.EventFD
 	lines    chan line
-	tail     tail
-
-	exited  chan struct{} // closed when the child has been waited for
-	exitErr error         // its outcome, valid then
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -86,16 +79,18 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		o.Name = "workload"
 	}
 	p := &Process{
-		name: o.Name, patience: o.Patience,
-		lines: make(chan line, 4), exited: make(chan struct{}), closing: make(chan struct{}),
+		Command:  newCommand(o.Path, o.Args, o.Name, o.Log),
+		patience: o.Patience, lines: make(chan line, 4), closing: make(chan struct{}),
 	}
-	if err := p.start(o); err != nil {
+	p.cmd.Env = append(os.Environ(), o.Env...)
+	if err := p.begin(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Name, err)
 	}
 	return p, nil
 }
 
-func (p *Process) start(o Options) (err error) {
+// begin starts the process with its ends of the two pipes.
+func (p *Process) begin() (err error) {
 	var childEvents, childCommands *os.File
 	if p.events, childEvents, err = os.Pipe(); err != nil {
 		return err
@@ -106,54 +101,18 @@ func (p *Process) start(o Options) (err error) {
 	}
 	defer childCommands.Close()
 
-	out := io.Writer(&p.tail)
-	if o.Log != nil {
-		out = io.MultiWriter(&p.tail, o.Log)
-	}
-	p.cmd = exec.Command(o.Path, o.Args...)
-	p.cmd.Env = append(os.Environ(), o.Env...)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.WaitDelay = drainGrace
 	// ExtraFiles[0] is descriptor 3, EventFD; the next one 4, CommandFD.
 	p.cmd.ExtraFiles = []*os.File{childEvents, childCommands}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{
-		// A group of its own: Ctrl-C on the terminal is for the parent to
-		// handle, and what the child started can be killed with it.
-		Setpgid:   true,
-		Pdeathsig: syscall.SIGKILL,
-	}
-	started := make(chan error)
-	go p.run(started)
-	if err := <-started; err != nil {
+	if err := p.start(); err != nil {
 		return errors.Join(err, p.events.Close(), p.commands.Close())
 	}
 	p.reader.Go(p.read)
+	p.reader.Go(func() {
+		<-p.exited
+		p.events.SetReadDeadline(time.Now().Add(drainGrace))
+	})
 	return nil
 }
-
-// run starts the child and waits for it, all on one thread: the kernel sends
-// Pdeathsig when the thread that started the child ends, not the process.
-func (p *Process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	p.exitErr = p.cmd.Wait()
-	if errors.Is(p.exitErr, exec.ErrWaitDelay) {
-		p.exitErr = nil // it exited well; a process it left behind holds its output
-	}
-	// Whatever is left of the group goes with its leader. Now, and not in Close:
-	// an empty group's number may soon be another's.
-	p.killGroup()
-	p.events.SetReadDeadline(time.Now().Add(drainGrace))
-	close(p.exited)
-}
-
-// PID returns the process id of the child.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // send writes one command. A child that does not read cannot hold it up: a
 // command is far shorter than a pipe's buffer, and at most one is under way.
@@ -174,27 +133,12 @@ func (p *Process) send(c workload.Command) error {
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		close(p.closing)
-		p.kill()
-		<-p.exited
+		_ = p.Command.Close()                // never fails
 		p.events.SetReadDeadline(time.Now()) // the reader stops, whoever holds the pipe
 		p.reader.Wait()
 		p.closeErr = errors.Join(p.commands.Close(), p.events.Close())
 	})
 	return p.closeErr
-}
-
-// kill ends the child and its group, unless it has exited.
-func (p *Process) kill() {
-	select {
-	case <-p.exited:
-	default:
-		p.killGroup()
-	}
-}
-
-func (p *Process) killGroup() {
-	// ESRCH, nothing left to kill, is the usual outcome after a clean stop.
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
 // awaitExit gives the child time to exit by itself, then kills it.
@@ -208,10 +152,10 @@ func (p *Process) awaitExit(ctx context.Context, grace time.Duration) error {
 		}
 		return nil
 	case <-ctx.Done():
-		p.kill()
+		p.signal(syscall.SIGKILL)
 		return ctx.Err()
 	case <-timer.C:
-		p.kill()
+		p.signal(syscall.SIGKILL)
 		return fmt.Errorf("%s did not exit within %v after its last word and was killed", p.name, grace)
 	}
 }

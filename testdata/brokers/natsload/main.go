@@ -1,13 +1,17 @@
 // Command natsload drives a nats-server over loopback with publishers and
-// subscribers for a bounded time, and prints how many messages came through.
+// subscribers for a bounded time, or until it is told to stop by SIGTERM, and
+// prints how many messages came through.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"log"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,7 +35,16 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	end := time.Now().Add(*length)
+	var over atomic.Bool
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-told:
+		case <-time.After(*length):
+		}
+		over.Store(true)
+	}()
 	payload := make([]byte, 128)
 	var wg sync.WaitGroup
 	for i := range *publishers {
@@ -39,7 +52,7 @@ func main() {
 		defer nc.Close()
 		wg.Go(func() {
 			subject := fmt.Sprintf("load.%d", i)
-			for time.Now().Before(end) {
+			for !over.Load() {
 				for range 256 {
 					if err := nc.Publish(subject, payload); err != nil {
 						failed.Add(1)
@@ -55,6 +68,9 @@ func main() {
 	}
 	wg.Wait()
 	fmt.Printf("received %d failed %d\n", received.Load(), failed.Load())
+	if failed.Load() > 0 {
+		os.Exit(1)
+	}
 }
 
 func connect(url string) *nats.Conn {
