@@ -284,6 +284,35 @@ func TestRecordCutShort(t *testing.T) {
 	}
 }
 
+// A target that execs another program is no target without contention.
+func TestRecordExec(t *testing.T) {
+	livetest.Require(t)
+	victim := target(t)
+	dir := t.TempDir()
+	out, ready := filepath.Join(dir, "out"), filepath.Join(dir, "ready")
+	cmd := exec.Command(contendBinary(t), "record", "--pid", pid(victim), "-d", "2s", "-o", out, "--ready-file", ready)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitFile(t, ready, cmd)
+	time.Sleep(300 * time.Millisecond) // something to record; of any length
+	if err := victim.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	rec, err := recording.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(rec.Manifest.Warnings, "\n"), "replaced its program") {
+		t.Errorf("warnings: %q", rec.Manifest.Warnings)
+	}
+}
+
 func awaitFile(t *testing.T, path string, cmd *exec.Cmd) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

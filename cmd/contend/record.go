@@ -38,6 +38,7 @@ type recordOptions struct {
 	force    bool
 	duration time.Duration
 	timed    bool // --duration was given
+	attach   bool // --pid was given
 	collect  []string
 	named    bool // --collect was given
 	waits    string
@@ -66,6 +67,7 @@ func newRecord() *cobra.Command {
 			"  contend record -d 30s -- ./broker --config broker.conf",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
+			o.attach = cmd.Flags().Changed("pid")
 			o.timed, o.named = cmd.Flags().Changed("duration"), cmd.Flags().Changed("collect")
 			if err := o.check(); err != nil {
 				return err
@@ -96,7 +98,7 @@ func newRecord() *cobra.Command {
 // check finds mistakes that need no look at the system.
 func (o *recordOptions) check() error {
 	targets := 0
-	for _, given := range []bool{o.pid != 0, o.workload != "", len(o.command) > 0} {
+	for _, given := range []bool{o.attach, o.workload != "", len(o.command) > 0} {
 		if given {
 			targets++
 		}
@@ -104,7 +106,7 @@ func (o *recordOptions) check() error {
 	switch {
 	case targets > 1:
 		return usagef("name one target: --pid, --workload or -- COMMAND")
-	case o.pid < 0:
+	case o.attach && o.pid <= 0:
 		return usagef("--pid %d: a process id is positive", o.pid)
 	case o.duration <= 0:
 		return usagef("--duration %s: must be positive", o.duration)

@@ -188,6 +188,7 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 		return nil, err
 	}
 	cpu, cpuErr := s.cpu()
+	program := s.program()
 	m.Started, m.StartMonoNS = time.Now(), monotonic()
 	if err := s.each(collector.Start); err != nil {
 		return nil, err
@@ -201,6 +202,9 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 	m.Ended, m.Operations = end.Reason, end.Operations
 	if after, err := s.cpu(); err == nil && cpuErr == nil {
 		m.Target.CPUNS = int64(after - cpu)
+	}
+	if now := s.program(); program != nil && now != nil && !os.SameFile(program, now) {
+		m.Warnings = append(m.Warnings, "the target replaced its program (exec) in the window: what came after is not captured")
 	}
 	if end.Reason != recording.EndedDuration {
 		m.Warnings = append(m.Warnings, shortened(end.Reason, time.Duration(m.DurationNS)))
@@ -329,6 +333,18 @@ func (s *Session) target() recording.Target {
 		t.Name = "endpoint"
 	}
 	return t
+}
+
+// program is the file that the process runs, nil when it cannot be told.
+func (s *Session) program() os.FileInfo {
+	if s.process == nil {
+		return nil
+	}
+	info, err := os.Stat(s.process.Exe)
+	if err != nil {
+		return nil // it has exited
+	}
+	return info
 }
 
 func (s *Session) cpu() (time.Duration, error) {

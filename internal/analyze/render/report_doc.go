@@ -43,6 +43,10 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 
 // reportVerdict is the answer of one side: the lock that hurts most, by amount.
 func reportVerdict(r *analyze.Report) verdict {
+	if len(r.Locks) == 0 && r.Profile == recording.OffCPU {
+		// A goroutine that waits for a lock seldom takes its thread off the CPU.
+		return verdict{word: "locks not captured", text: "threads off the CPU alone were; record waits to see locks"}
+	}
 	if len(r.Locks) == 0 {
 		return verdict{word: "no contention", text: fmt.Sprintf("no lock contention seen in %s%s", runsOf(r), modeNote(r))}
 	}

@@ -1,10 +1,13 @@
 // Command convoy keeps eight goroutines queueing for one mutex that each holds
-// for a millisecond, until it is killed.
+// for a millisecond, until it is killed. On SIGUSR1 it replaces itself by sleep.
 package main
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -25,6 +28,9 @@ func main() {
 			}
 		}()
 	}
+	replace := make(chan os.Signal, 1)
+	signal.Notify(replace, syscall.SIGUSR1)
 	fmt.Println("ready")
-	select {}
+	<-replace
+	panic(syscall.Exec("/bin/sleep", []string{"sleep", "60"}, nil))
 }
