@@ -68,17 +68,52 @@ func contend(t *testing.T, prepare func(*exec.Cmd), args ...string) result {
 	if prepare != nil {
 		prepare(cmd)
 	}
-	err := cmd.Run()
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("contend %v: %v", args, err)
+	}
+	peak := watchMemory(cmd.Process.Pid)
+	err := cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("contend %v: %v", args, err)
 	}
 	r := result{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
-	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.rss = u.Maxrss * 1024
-		r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	}
+	r.rss = peak()
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	t.Logf("contend %s: exit %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
 	return r
+}
+
+// watchMemory reads a process's peak resident memory until it exits; the result
+// gives what was seen last, in bytes. The rusage of a child will not do: it
+// begins with the peak of this test process, from which the child was forked.
+func watchMemory(pid int) (peak func() int64) {
+	done := make(chan int64)
+	go func() {
+		var last int64
+		for {
+			kib, err := highWater(pid)
+			if err != nil {
+				done <- last
+				return
+			}
+			last = max(last, kib*1024)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return func() int64 { return <-done }
+}
+
+func highWater(pid int) (kib int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := strings.Cut(string(status), "VmHWM:")
+	if !ok {
+		return 0, errors.New("no memory: it has exited")
+	}
+	_, err = fmt.Sscan(rest, &kib)
+	return kib, err
 }
 
 // fails demands an exit code and exactly one line that holds the words.
