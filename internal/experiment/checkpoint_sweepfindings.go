@@ -189,12 +189,16 @@ func (r *TriggerSweepResult) warning(c triggerCells) []string {
 	var ranges []string
 	for _, v := range []string{safe, strained, unsafe} {
 		if _, seen := least[v]; seen {
-			ranges = append(ranges, fmt.Sprintf("%s %.0f–%.0f %%", v, least[v]*100, most[v]*100))
+			low, high := fmt.Sprintf("%.0f", least[v]*100), fmt.Sprintf("%.0f", most[v]*100)
+			if low != high {
+				high = low + "–" + high
+			}
+			ranges = append(ranges, v+" at "+high+" %")
 		}
 	}
 	return []string{
 		"the queue's delay as a warning: verdicts by measured utilization",
-		fmt.Sprintf("%s; an immediate trigger's p50 is over %d × its least in %d settings, %d of them not called unsafe; %d others are called strained or unsafe before it shows",
+		fmt.Sprintf("%s; an immediate trigger's p50 is over %d × its least in %d settings, %d of them not called unsafe; settings called strained or unsafe before it shows: %d",
 			strings.Join(ranges, ", "), cliffFactor, fallen, missed, early),
 		"proposed, not measured", verdict,
 	}
