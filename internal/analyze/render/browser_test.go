@@ -163,6 +163,7 @@ func TestPageInBrowser(t *testing.T) {
 			}
 			w, url := openPage(t, ctx, command+".html", render(t, command, HTML, o))
 			until(t, ctx, `document.querySelectorAll("#flame-0 g.frame").length > 20`)
+			testPrint(t, ctx)
 			testLayout(t, ctx, command)
 			testNamesAreInert(t, ctx)
 			testSearch(t, ctx)
@@ -406,6 +407,24 @@ func testSides(t *testing.T, ctx context.Context) {
 	eval[bool](t, ctx, `(() => { const g = [...document.querySelectorAll("#flame-0 g.frame")].find(g => g.getAttribute("name").includes("lockSlow")); g.dispatchEvent(new MouseEvent("mouseover", {bubbles: true, clientX: 300, clientY: 300})); return true; })()`)
 	if got := eval[string](t, ctx, `document.querySelector(".tip:not([hidden])").textContent`); !strings.Contains(got, "30.0 → 101 µs/op (+71.0 µs/op, 3.37×)") && !strings.Contains(got, "30.0 µs/op → 101 µs/op (+71.0 µs/op, 3.37×)") {
 		t.Errorf("tooltip says %q", got)
+	}
+}
+
+// testPrint: paper shows whole boxes at once; nothing waits there for an animation.
+func testPrint(t *testing.T, ctx context.Context) {
+	const print = `(() => {
+		for (const input of document.querySelectorAll("#flame-0 input[type=radio]")) { input.checked = true; input.dispatchEvent(new Event("change")); }
+		document.querySelector("#flame-0 button.reset").click();
+		dispatchEvent(new Event("beforeprint"));
+		const frames = [...document.querySelectorAll(".flame g.frame")];
+		const half = frames.filter((g) => !(Math.abs(g.getAttribute("width") - g.querySelector("rect").getAttribute("width")) < 0.01));
+		dispatchEvent(new Event("afterprint"));
+		const first = document.querySelector("#flame-0 input[type=radio]");
+		if (first) { first.checked = true; first.dispatchEvent(new Event("change")); }
+		return [frames.length, half.length, document.querySelectorAll(".flame").length - document.querySelectorAll(".flame svg").length];
+	})()`
+	if n := eval[[]int](t, ctx, print); n[0] < 10 || n[1] > 0 || n[2] > 0 {
+		t.Errorf("of %d boxes %d are half drawn on paper, of the graphs %d not at all", n[0], n[1], n[2])
 	}
 }
 
