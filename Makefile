@@ -83,6 +83,7 @@ listener-sweep: build ## run its arms over callback work, on threads and on goro
 checkpoint: build ## run the checkpoint triggers past saturation, then with savepoints; reports/checkpoint-*/
 	$(BIN) experiment checkpoint --arms perpipeline,shared,lanes --body 20ms $(CHECKPOINT) -o reports/checkpoint-overload
 	$(BIN) experiment checkpoint --arms savepoint,savepointfixed --window 6s --holders exact $(CHECKPOINT) -o reports/checkpoint-savepoints
+	$(BIN) report reports/checkpoint-savepoints/savepoint --profile holders --format svg -o reports/checkpoint-savepoints/savepoint.svg
 
 checkpoint-sweep: build ## run its arms over pipelines, bodies, loads and threads (13 minutes); reports/checkpoint/
 	$(BIN) sweep checkpoint-report -o reports/checkpoint
