@@ -31,7 +31,7 @@ func semaLayout(l *golayout.Layout) bpf.GowaitGoLayout {
 func parkLayout(l *golayout.Layout) bpf.GoparksParkLayout {
 	return bpf.GoparksParkLayout{
 		StackHi: l.StackHi, SchedSp: l.SchedSP, SchedPc: l.SchedPC, SchedBp: l.SchedBP,
-		Schedlink: l.Schedlink, Waitreason: l.Waitreason,
+		Schedlink: l.Schedlink, Waitreason: l.Waitreason, G_m: l.GM, M_curg: l.Curg,
 		PollRg: l.PollRg, PollWg: l.PollWg,
 	}
 }

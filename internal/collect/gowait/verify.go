@@ -17,8 +17,10 @@ import (
 func (c *Collector) verify(layout *golayout.Layout) error {
 	err := c.readRuntime(layout)
 	switch {
-	case err == nil || errors.Is(err, target.ErrExited):
-		return err
+	case err == nil:
+		return nil
+	case errors.Is(err, target.ErrExited), !c.process.Alive():
+		return target.ErrExited
 	case errors.Is(err, target.ErrPermission):
 		c.unverified = err
 		return nil
