@@ -13,7 +13,7 @@ SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,12 @@ bank: build ## record the bank of real pairs that the error rates in CI are draw
 error-rates: build ## run 40 live A/A experiments and 40 with a longer hold, write reports/error-rates.md (root; resumes)
 	go run ./cmd/trials live -n 40 -rounds 8 -window 400ms
 	go run ./cmd/trials report -o reports/error-rates.md
+
+# Flags of the matrix: MATRIX=-fetch lets the go command fetch toolchains that are not at hand.
+MATRIX ?=
+
+matrix: ## record one target built by every Go in every way, hold it to its design, write reports/matrix.md (root; resumes)
+	go run ./cmd/trials matrix $(MATRIX)
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)

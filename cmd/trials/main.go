@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates and
-// bench-large run it.
+// writes what it found; the Makefile's targets bank, error-rates, bench-large
+// and matrix run it.
 package main
 
 import (
@@ -32,7 +32,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|matrix [FLAG…]")
+	}
+	if args[0] == "matrix" {
+		return runMatrix(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
