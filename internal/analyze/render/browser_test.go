@@ -45,9 +45,14 @@ func browser(t *testing.T) context.Context {
 		}
 		t.Skip("no Chromium on the PATH")
 	}
+	scratch, err := os.MkdirTemp("", "page") // a short path: the browser makes a socket there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+t.TempDir()),
+		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+scratch),
 		// The browser's own calls home are not the page's; without them nothing at all may be resolved.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"))
 	t.Cleanup(cancelAlloc)
