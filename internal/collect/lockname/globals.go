@@ -1,0 +1,111 @@
+package lockname
+
+import (
+	"debug/elf"
+	"slices"
+	"strings"
+)
+
+// Global names the lock at an ELF virtual address by the package-level variable
+// it is in, as main.registry.mu; lock is its type, "sync.Mutex". It returns nothing
+// for a lock on the heap, or where symbols were stripped.
+func (n *Namer) Global(addr uint64) (Name, bool) {
+	v, ok := n.globalAt(addr)
+	if !ok {
+		return Name{}, false
+	}
+	name := Name{Text: shortName(v.name), Full: v.name}
+	t := n.typeOf(v)
+	if t == nil {
+		return name, addr == v.addr && v.size <= 24 // the size of a RWMutex: else one of several things
+	}
+	s, ok := find(t, access{off: int64(addr - v.addr)})
+	if !ok || !s.library {
+		return Name{}, false
+	}
+	from := base{text: name.Text, full: name.Full}.field(s.all)
+	return Name{Text: from.text, Full: from.full}, true
+}
+
+// throughGlobal names the lock to which a path leads from a static address.
+func (n *Namer) throughGlobal(addr uint64, p path, lock string) name {
+	at := addr + uint64(p.steps[0].off)
+	v, ok := n.globalAt(at)
+	if !ok {
+		return name{}
+	}
+	from := base{text: shortName(v.name), full: v.name, global: true}
+	t := n.typeOf(v)
+	if t == nil {
+		if p.n == 1 {
+			if g, ok := n.Global(at); ok {
+				return name{Text: g.Text, full: g.Full}
+			}
+		}
+		return name{}
+	}
+	p.steps[0].off = int64(at - v.addr)
+	found, _ := follow(t, false, p, lock, from)
+	return found
+}
+
+func (n *Namer) typeOf(v global) *typ {
+	if n.debug == nil {
+		return nil
+	}
+	for i := range n.debug.vars {
+		if g := &n.debug.vars[i]; g.addr == v.addr {
+			return n.debug.typeAt(g.ref)
+		}
+	}
+	return nil
+}
+
+// globalAt finds the variable that holds an address by the symbol table. Those
+// that the compiler made for literals have numbers for names and are none.
+func (n *Namer) globalAt(addr uint64) (global, bool) {
+	n.readSymbols()
+	i, found := slices.BinarySearchFunc(n.symbols, addr, func(s elf.Symbol, addr uint64) int {
+		switch {
+		case s.Value > addr:
+			return 1
+		case s.Value+s.Size <= addr:
+			return -1
+		}
+		return 0
+	})
+	if !found {
+		return global{}, false
+	}
+	s := n.symbols[i]
+	return global{name: s.Name, addr: s.Value, size: int64(s.Size)}, true
+}
+
+func (n *Namer) readSymbols() {
+	if n.looked || n.file == nil {
+		return
+	}
+	n.looked = true
+	all, err := n.file.Symbols()
+	if err != nil {
+		return // stripped
+	}
+	for _, s := range all {
+		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Size > 0 && isVariable(s.Name) {
+			n.symbols = append(n.symbols, s)
+		}
+	}
+	slices.SortFunc(n.symbols, func(a, b elf.Symbol) int {
+		if a.Value != b.Value {
+			if a.Value < b.Value {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func isVariable(name string) bool {
+	return packageOf(name) != "" && !strings.Contains(name, "..") && !strings.Contains(name, ":") && !strings.HasPrefix(name, "runtime.")
+}
