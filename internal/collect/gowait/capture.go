@@ -93,7 +93,8 @@ type harvest struct {
 	*snapshot
 	waits, holders *builder
 	kinds          map[uint64]kind // by semaphore address, told by stacks that were not lost
-	total          values          // of all samples of waits
+	names          *lockNames
+	total          values // of all samples of waits
 }
 
 func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) *recording.Capture {
@@ -107,6 +108,8 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	}
 	h.holders.resolved[unseenStack] = resolved{[]*profile.Location{h.holders.interner.Mark(recording.NoReleaseSeen)}, kindUnknown}
 	h.learnKinds()
+	waiting := h.lockWaits()
+	h.names = nameLocks(waiting, s.stacks, b, bias)
 	h.addEnded()
 	open := h.addOpen()
 	unseen := h.addUnseen()
@@ -118,6 +121,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	counts[counterUnseen] = unseen
 	timings, untimed := h.lockTimings()
 	counts[counterUntimed] = untimed
+	counts[counterSites], counts[counterUnnamed], counts[counterDisagree] = int64(len(waiting)), h.names.unnamed, h.names.disagreed
 	counts[counterUnsettled] = 0
 	if !s.settled {
 		counts[counterUnsettled] = 1
@@ -133,6 +137,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 				"mode":         ModeLocks,
 				"not_captured": "channel,select,cond,io,sleep",
 				"holders":      "woke",
+				"lock_names":   h.names.source,
 			},
 			StartMonoNS: s.start,
 			EndMonoNS:   s.stop,
@@ -181,6 +186,9 @@ func (h *harvest) key(stack, sema uint64, open string, bucket int) sampleKey {
 	key := sampleKey{stack: stack, reason: kind.reason, class: kind.class, open: open, bucket: bucket}
 	if sema != 0 && kind.owner != nil {
 		key.addr = kind.owner(sema)
+	}
+	if kind.class == recording.ClassLock || kind.class == recording.ClassJoin {
+		key.lock = h.names.of(stack, cmp.Or(key.addr, sema))
 	}
 	return key
 }

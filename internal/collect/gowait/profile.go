@@ -39,10 +39,10 @@ type resolved struct {
 // sampleKey is what tells samples apart. Wakers that release at one site by
 // different stacks are one.
 type sampleKey struct {
-	stack, addr                       uint64
-	reason, class, open, site, charge string
-	bucket                            int
-	burst                             int // from 1; 0 for none
+	stack, addr                             uint64
+	reason, class, lock, open, site, charge string
+	bucket                                  int
+	burst                                   int // from 1; 0 for none
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -105,6 +105,7 @@ func (b *builder) add(k sampleKey, v values) {
 		}
 		for label, value := range map[string]string{
 			recording.LabelWait:   k.reason,
+			recording.LabelLock:   k.lock,
 			recording.LabelOpen:   k.open,
 			recording.LabelWaker:  k.site,
 			recording.LabelCharge: k.charge,

@@ -22,10 +22,10 @@ type debugInfo struct {
 	units []unit // wanted, in order
 	maps  [][]byte
 
-	addrs  []byte          // .debug_addr
-	lists  []byte          // .debug_loclists or .debug_loc, filled by readLists
-	v5     bool            // which of the two
-	listed map[span]bool   // ranges of lists that are filled
+	addrs  []byte        // .debug_addr
+	lists  []byte        // .debug_loclists or .debug_loc, filled by readLists
+	v5     bool          // which of the two
+	listed map[span]bool // ranges of lists that are filled
 	types  map[dwarf.Offset]*typ
 	index  map[uint64]dwarf.Offset // functions by entry address
 	vars   []global                // package-level variables by address

@@ -7,14 +7,14 @@ import (
 )
 
 // Global names the lock at an ELF virtual address by the package-level variable
-// it is in, as main.registry.mu; lock is its type, "sync.Mutex". It returns nothing
+// it is in, as main.registry.mu. It returns nothing
 // for a lock on the heap, or where symbols were stripped.
 func (n *Namer) Global(addr uint64) (Name, bool) {
 	v, ok := n.globalAt(addr)
 	if !ok {
 		return Name{}, false
 	}
-	name := Name{Text: shortName(v.name), Full: v.name}
+	name := Name{Text: shortName(v.name), Full: v.name, Global: true}
 	t := n.typeOf(v)
 	if t == nil {
 		return name, addr == v.addr && v.size <= 24 // the size of a RWMutex: else one of several things
@@ -24,7 +24,7 @@ func (n *Namer) Global(addr uint64) (Name, bool) {
 		return Name{}, false
 	}
 	from := base{text: name.Text, full: name.Full}.field(s.all)
-	return Name{Text: from.text, Full: from.full}, true
+	return Name{Text: from.text, Full: from.full, Global: true}, true
 }
 
 // throughGlobal names the lock to which a path leads from a static address.

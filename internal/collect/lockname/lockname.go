@@ -59,6 +59,14 @@ func (n *Namer) Close() error {
 	return err
 }
 
+// Source says in a word or a line what the names are from.
+func (n *Namer) Source() string {
+	if n.err != nil {
+		return "none: " + n.err.Error()
+	}
+	return "dwarf"
+}
+
 // Err is why no debug information is used: the binary has none, or it does not
 // hold together.
 func (n *Namer) Err() error { return n.err }
@@ -103,8 +111,12 @@ type Name struct {
 	Full string // with the import path, which tells apart what Text does not
 	// Weak says that the name is of a pointer to the lock or of a local variable:
 	// others may lead to the same lock. The lock's own, where known, goes first.
-	Weak bool
+	Weak   bool
+	Global bool // told by the lock's address, not by who takes it
 }
+
+// Disagree reports that what is known of a site names different locks.
+func Disagree(err error) bool { return errors.Is(err, errDisagree) }
 
 // Errors of Site that are no failure to understand the program.
 var (

@@ -380,7 +380,7 @@ func main() {
 		func() { nameless(ca, 2) }, func() { locks(ca, 1) }, func() { slice(ca, 1) }, func() { bare(ca, 2) },
 		func() { refs(ca, 1) }, func() { loop(ca) }, func() { handed(c) }, func() { generic(t) }, global, globalField,
 		func() { globalArray(2) }, globalPointer, globalLiteral, func() { once(c) }, func() { group(c) },
-		func() { file(c) }, func() { methodValue(q) }, func() { switched(q, c, 2) }, func() { either(q, c, true) },
+		func() { file(c) }, func() { flight(c) }, func() { methodValue(q) }, func() { switched(q, c, 2) }, func() { either(q, c, true) },
 	} {
 		go f()
 	}
