@@ -42,18 +42,26 @@ func nameLocks(waits map[uint64][]uint64, stacks map[uint64]bpf.GowaitStack, b *
 	}
 	pcs := make(map[uint64][]uint64, len(waits))
 	all := make([][]uint64, 0, len(waits))
-	for id := range waits {
+	var locks []uint64
+	for id, addrs := range waits {
+		for _, addr := range addrs {
+			locks = append(locks, addr-bias)
+		}
 		st := stacks[id]
 		for _, pc := range st.Pcs[:min(int(st.N), len(st.Pcs))] {
 			pcs[id] = append(pcs[id], pc-bias)
 		}
 		all = append(all, pcs[id])
 	}
-	namer := lockname.New(b, all)
+	namer := lockname.New(b, all, locks)
 	defer namer.Close()
 	names.source = namer.Source()
+	var retakes []uint64
 	for id, addrs := range waits {
 		name, err := namer.Site(pcs[id])
+		if lockname.Retakes(err) {
+			retakes = append(retakes, id)
+		}
 		if lockname.Disagree(err) {
 			names.disagreed++
 		}
@@ -72,6 +80,7 @@ func nameLocks(waits map[uint64][]uint64, stacks map[uint64]bpf.GowaitStack, b *
 			merge(names.weak, addr, name)
 		}
 	}
+	names.nameRetaken(retakes, waits)
 	for id, addrs := range waits {
 		if name := names.of(id, addrs...); name == "" {
 			names.unnamed++
@@ -79,6 +88,23 @@ func nameLocks(waits map[uint64][]uint64, stacks map[uint64]bpf.GowaitStack, b *
 	}
 	names.tellApart()
 	return names
+}
+
+// nameRetaken names the locks that a Cond takes again at one site where all of
+// them that others take too are of one name.
+func (n *lockNames) nameRetaken(stacks []uint64, waits map[uint64][]uint64) {
+	for _, id := range stacks {
+		one := make(map[uint64]lockname.Name)
+		for _, addr := range waits[id] {
+			if name, ok := n.locks[addr]; ok {
+				merge(one, 0, name)
+			}
+		}
+		if name, ok := one[0]; ok && name != noName {
+			name.Weak, name.Global = true, false
+			n.sites[id] = name
+		}
+	}
 }
 
 func merge(names map[uint64]lockname.Name, addr uint64, name lockname.Name) {

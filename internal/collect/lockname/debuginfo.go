@@ -22,10 +22,8 @@ type debugInfo struct {
 	units []unit // wanted, in order
 	maps  [][]byte
 
-	addrs  []byte        // .debug_addr
-	lists  []byte        // .debug_loclists or .debug_loc, filled by readLists
-	v5     bool          // which of the two
-	listed map[span]bool // ranges of lists that are filled
+	addrs  []byte // .debug_addr
+	lists  []byte // of .debug_loclists or .debug_loc, filled by readLists
 	types  map[dwarf.Offset]*typ
 	index  map[uint64]dwarf.Offset // functions by entry address
 	vars   []global                // package-level variables by address
@@ -60,7 +58,7 @@ func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err err
 	if info == nil || abbrev == nil {
 		return nil, errNoDebugInfo
 	}
-	d = &debugInfo{file: f, types: make(map[dwarf.Offset]*typ), listed: make(map[span]bool)}
+	d = &debugInfo{file: f, types: make(map[dwarf.Offset]*typ)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())

@@ -1,7 +1,12 @@
 package lockname
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"debug/elf"
+	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 )
@@ -64,48 +69,91 @@ func (n *Namer) typeOf(v global) *typ {
 // globalAt finds the variable that holds an address by the symbol table. Those
 // that the compiler made for literals have numbers for names and are none.
 func (n *Namer) globalAt(addr uint64) (global, bool) {
-	n.readSymbols()
-	i, found := slices.BinarySearchFunc(n.symbols, addr, func(s elf.Symbol, addr uint64) int {
-		switch {
-		case s.Value > addr:
-			return 1
-		case s.Value+s.Size <= addr:
-			return -1
-		}
-		return 0
-	})
-	if !found {
+	if n.file == nil || !slices.ContainsFunc(n.file.Progs, func(p *elf.Prog) bool {
+		return p.Type == elf.PT_LOAD && p.Flags&elf.PF_W != 0 && addr >= p.Vaddr && addr-p.Vaddr < p.Memsz
+	}) {
 		return global{}, false
 	}
-	s := n.symbols[i]
-	return global{name: s.Name, addr: s.Value, size: int64(s.Size)}, true
-}
-
-func (n *Namer) readSymbols() {
-	if n.looked || n.file == nil {
-		return
+	n.symbols.read(n.file)
+	s, ok := n.symbols.at(addr)
+	if !ok {
+		return global{}, false
 	}
-	n.looked = true
-	all, err := n.file.Symbols()
-	if err != nil {
-		return // stripped
-	}
-	for _, s := range all {
-		if elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Size > 0 && isVariable(s.Name) {
-			n.symbols = append(n.symbols, s)
-		}
-	}
-	slices.SortFunc(n.symbols, func(a, b elf.Symbol) int {
-		if a.Value != b.Value {
-			if a.Value < b.Value {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	name := n.symbols.name(s)
+	return global{name: name, addr: s.addr, size: int64(s.size)}, isVariable(name)
 }
 
 func isVariable(name string) bool {
 	return packageOf(name) != "" && !strings.Contains(name, "..") && !strings.Contains(name, ":") && !strings.HasPrefix(name, "runtime.")
+}
+
+// symbols are the variables of a binary's symbol table, by address. Names stay in
+// the file until asked for.
+type symbols struct {
+	looked bool
+	list   []symbol
+	names  io.ReaderAt
+}
+
+type symbol struct {
+	addr, size uint64
+	name       uint32 // offset in names
+}
+
+func (y *symbols) read(f *elf.File) {
+	if y.looked {
+		return
+	}
+	y.looked = true
+	table, names := f.Section(".symtab"), f.Section(".strtab")
+	if table == nil || names == nil || table.Flags&elf.SHF_COMPRESSED != 0 || names.Flags&elf.SHF_COMPRESSED != 0 {
+		return // stripped
+	}
+	y.names = names
+	r := bufio.NewReaderSize(table.Open(), 64<<10)
+	for {
+		var raw [elf.Sym64Size]byte
+		if _, err := io.ReadFull(r, raw[:]); err != nil {
+			break // the end, or a table cut short: what there is will do
+		}
+		s := symbol{
+			addr: binary.LittleEndian.Uint64(raw[8:]), size: binary.LittleEndian.Uint64(raw[16:]),
+			name: binary.LittleEndian.Uint32(raw[:]),
+		}
+		if elf.ST_TYPE(raw[4]) != elf.STT_OBJECT || s.size == 0 || s.addr+s.size < s.addr {
+			continue
+		}
+		section := elf.SectionIndex(binary.LittleEndian.Uint16(raw[6:]))
+		if int(section) < len(f.Sections) && f.Sections[section].Flags&elf.SHF_WRITE != 0 {
+			y.list = append(y.list, s)
+		}
+	}
+	slices.SortFunc(y.list, func(a, b symbol) int { return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.name, b.name)) })
+}
+
+// at finds the symbol that holds an address.
+func (y *symbols) at(addr uint64) (symbol, bool) {
+	i, _ := slices.BinarySearchFunc(y.list, addr, func(s symbol, addr uint64) int {
+		if s.addr > addr {
+			return 1
+		}
+		return -1
+	})
+	if i == 0 || addr-y.list[i-1].addr >= y.list[i-1].size {
+		return symbol{}, false
+	}
+	return y.list[i-1], true
+}
+
+// maxName bounds a symbol's name: generic functions' are a few KiB, variables' short.
+const maxName = 1 << 10
+
+func (y *symbols) name(s symbol) string {
+	var buf [maxName]byte
+	n, _ := y.names.ReadAt(buf[:], int64(s.name))
+	name, _, ok := bytes.Cut(buf[:n], []byte{0})
+	if !ok {
+		return ""
+	}
+	return string(name)
 }

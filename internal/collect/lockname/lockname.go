@@ -25,8 +25,7 @@ type Namer struct {
 
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
-	symbols []elf.Symbol // of data, by address; read when first asked
-	looked  bool
+	symbols symbols
 }
 
 type codeOrError struct {
@@ -38,15 +37,47 @@ type codeOrError struct {
 // that lock for their callers nest no deeper.
 const maxCallers = 6
 
-// New makes a namer. Stacks are those that Site will be asked for: what is read
-// of the debug information is what they need. b must stay open until after Close.
-func New(b *symbolize.Binary, stacks [][]uint64) *Namer {
+// New makes a namer. The stacks and the ELF addresses are those that Site and
+// Global will be asked for: what is read of the debug information is what they
+// need. b must stay open until after Close.
+func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 	n := &Namer{binary: b, codes: make(map[uint64]codeOrError), vars: make(map[uint64][]variable)}
 	if n.file, n.err = b.ELF(); n.err != nil {
 		return n
 	}
-	n.debug, n.err = readDebugInfo(n.file, n.packages(stacks))
+	functions, packages := n.reach(stacks)
+	for _, addr := range locks {
+		if v, ok := n.globalAt(addr); ok {
+			packages[packageOf(v.name)] = true
+		}
+	}
+	if n.debug, n.err = readDebugInfo(n.file, packages); n.err == nil {
+		n.err = n.readVariables(functions)
+	}
+	if n.err != nil {
+		n.err = errors.Join(n.err, n.Close())
+	}
 	return n
+}
+
+func (n *Namer) readVariables(functions map[uint64]bool) error {
+	var all []*declared
+	byEntry := make(map[uint64]*declared)
+	for entry := range functions {
+		c, err := n.debug.declare(entry)
+		if err != nil {
+			return err
+		}
+		byEntry[entry] = c
+		all = append(all, c)
+	}
+	if err := n.debug.readLists(all); err != nil {
+		return err
+	}
+	for entry, c := range byEntry {
+		n.vars[entry] = c.vars
+	}
+	return nil
 }
 
 // Close gives up the memory of the debug information.
@@ -58,6 +89,10 @@ func (n *Namer) Close() error {
 	n.debug = nil
 	return err
 }
+
+// Retakes reports a site where a Cond takes its lock again. What lock that is only
+// other sites can tell.
+func Retakes(err error) bool { return errors.Is(err, errCond) }
 
 // Source says in a word or a line what the names are from.
 func (n *Namer) Source() string {
@@ -71,10 +106,10 @@ func (n *Namer) Source() string {
 // hold together.
 func (n *Namer) Err() error { return n.err }
 
-// packages are those of the functions, inlined ones too, that the stacks'
-// locks may be followed through.
-func (n *Namer) packages(stacks [][]uint64) map[string]bool {
-	packages := make(map[string]bool)
+// reach lists the functions, by entry, that the stacks' locks may be followed
+// through, and the packages of those and of what is inlined there.
+func (n *Namer) reach(stacks [][]uint64) (functions map[uint64]bool, packages map[string]bool) {
+	functions, packages = make(map[uint64]bool), make(map[string]bool)
 	seen := make(map[uint64]bool)
 	for _, pcs := range stacks {
 		from := n.lockFrame(pcs)
@@ -84,11 +119,12 @@ func (n *Namer) packages(stacks [][]uint64) map[string]bool {
 			}
 			seen[pc] = true
 			for _, f := range n.binary.Frames(pc - 1) {
+				functions[f.Entry] = true
 				packages[packageOf(f.Func)] = true
 			}
 		}
 	}
-	return packages
+	return functions, packages
 }
 
 // lockFrame is the index of the first frame of a stack outside the libraries.
@@ -122,6 +158,7 @@ func Disagree(err error) bool { return errors.Is(err, errDisagree) }
 var (
 	errNoCaller = errors.New("no frame outside the libraries")
 	errNoLock   = errors.New("what is called is given no lock")
+	errCond     = errors.New("a Cond takes its lock again, which it only points to")
 )
 
 // Site names the lock that a stack waits for: ELF virtual addresses of return
@@ -133,7 +170,10 @@ func (n *Namer) Site(pcs []uint64) (Name, error) {
 	}
 	callee, _ := n.binary.FuncAt(pcs[from-1] - 1)
 	lock := lockOf(callee.Name)
-	if lock == "" {
+	switch {
+	case callee.Name == "sync.(*Cond).Wait":
+		return Name{}, errCond
+	case lock == "":
 		return Name{}, errNoLock
 	}
 	at, p := place{reg: rAX}, lockAt(0)
@@ -287,12 +327,7 @@ func (n *Namer) variableAt(c *code, lock string) func(uint64, place, path) (name
 	if n.debug == nil {
 		return func(uint64, place, path) (name, bool) { return name{}, false }
 	}
-	vars, ok := n.vars[c.Entry]
-	if !ok {
-		// What cannot be read is as good as not there; the code is followed on.
-		vars, _ = n.debug.variables(c.Entry)
-		n.vars[c.Entry] = vars
-	}
+	vars := n.vars[c.Entry]
 	return func(pc uint64, at place, p path) (found name, final bool) {
 		for i := range vars {
 			v := &vars[i]

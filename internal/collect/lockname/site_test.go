@@ -117,7 +117,7 @@ func TestSites(t *testing.T) {
 			for _, pcs := range found {
 				all = append(all, pcs)
 			}
-			n := New(b, all)
+			n := New(b, all, nil)
 			defer n.Close()
 			if (n.Err() != nil) != (kind == "stripped") {
 				t.Errorf("debug information: %v", n.Err())

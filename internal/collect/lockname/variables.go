@@ -1,9 +1,11 @@
 package lockname
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -45,22 +47,45 @@ type global struct {
 // maxVariables bounds those of one function.
 const maxVariables = 1 << 14
 
-// variables returns those of the function that starts at an address.
-func (d *debugInfo) variables(entry uint64) ([]variable, error) {
+// declared are the variables of one function before their location lists were
+// read.
+type declared struct {
+	unit  *unit
+	vars  []variable
+	lists []int64 // by variable, offset in the section of lists; -1 for none
+}
+
+// span is the part of the section that holds the lists: they lie together.
+func (c *declared) span() (span, bool) {
+	s := span{-1, 0}
+	for _, off := range c.lists {
+		if off >= 0 {
+			if s.from < 0 || off < s.from {
+				s.from = off
+			}
+			s.to = max(s.to, off+maxList)
+		}
+	}
+	return s, s.from >= 0
+}
+
+// declare reads the variables of the function that starts at an address.
+func (d *debugInfo) declare(entry uint64) (*declared, error) {
 	off, ok := d.index[entry]
 	if !ok {
-		return nil, nil
+		return &declared{}, nil
 	}
-	u := d.owners[entry]
 	r := d.data.Reader()
 	r.Seek(off)
 	e, err := r.Next()
-	if err != nil || e == nil || !e.Children {
+	if err != nil {
 		return nil, err
 	}
-	var found []variable
-	var lists []int64 // by variable; -1 for none
-	for depth := 1; depth > 0 && len(found) < maxVariables; {
+	c := &declared{unit: d.owners[entry]}
+	if e == nil || !e.Children {
+		return c, nil
+	}
+	for depth := 1; depth > 0 && len(c.vars) < maxVariables; {
 		e, err := r.Next()
 		if err != nil {
 			return nil, err
@@ -91,9 +116,9 @@ func (d *debugInfo) variables(entry uint64) ([]variable, error) {
 				v.where = []whereabouts{{0, ^uint64(0), pieces}}
 			}
 		}
-		found, lists = append(found, v), append(lists, list)
+		c.vars, c.lists = append(c.vars, v), append(c.lists, list)
 	}
-	return found, d.locate(u, entry, found, lists)
+	return c, nil
 }
 
 // variable reads what does not depend on where it is, of the abstract function
@@ -224,80 +249,69 @@ func sleb(p []byte) (v int64, n int) {
 	return 0, 0
 }
 
-// locate reads the location lists of a function's variables. They lie together.
-func (d *debugInfo) locate(u *unit, entry uint64, vars []variable, lists []int64) error {
-	first, last := int64(-1), int64(-1)
-	for _, off := range lists {
-		if off >= 0 {
-			if first < 0 || off < first {
-				first = off
-			}
-			last = max(last, off)
-		}
-	}
-	if first < 0 {
-		return nil
-	}
-	section, err := d.readLists(u.v5, span{first, last + maxList})
-	if err != nil {
-		return err
-	}
-	for i, off := range lists {
-		if off < 0 || off >= int64(len(section)) {
-			continue
-		}
-		p := section[off:min(off+maxList, int64(len(section)))]
-		if u.v5 {
-			vars[i].where = parseLists5(p, func(i uint64) (uint64, bool) { return d.addr(u, i) })
-		} else {
-			vars[i].where = parseLists4(p, u.lowPC)
-		}
-	}
-	return nil
-}
-
 // maxList is how long the list of one variable may be; what is beyond is not
 // known.
 const maxList = 16 << 10
 
-// readLists fills a range of the section of location lists.
-func (d *debugInfo) readLists(v5 bool, want span) ([]byte, error) {
+// readLists reads the location lists of functions in one pass over the section.
+func (d *debugInfo) readLists(functions []*declared) error {
+	var spans []span
+	v5 := false
+	for _, c := range functions {
+		if s, ok := c.span(); ok {
+			if len(spans) > 0 && v5 != c.unit.v5 {
+				return errors.New("units of DWARF 4 and 5 in one binary")
+			}
+			v5 = c.unit.v5
+			spans = append(spans, s)
+		}
+	}
 	name := ".debug_loc"
 	if v5 {
 		name = ".debug_loclists"
 	}
-	if d.lists != nil && d.v5 != v5 {
-		return nil, errors.New("units of DWARF 4 and 5 in one binary")
-	}
 	s := d.file.Section(name)
-	if s == nil {
-		return nil, nil
+	if s == nil || len(spans) == 0 {
+		return nil
 	}
-	if d.lists == nil {
-		var err error
-		if d.lists, err = d.reserve(s); err != nil {
-			return nil, err
+	var err error
+	if d.lists, err = d.reserve(s); err != nil {
+		return err
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	r, at := s.Open(), int64(0)
+	for _, want := range spans {
+		from, to := max(want.from, at), min(want.to, int64(len(d.lists)))
+		if from >= to {
+			continue
 		}
-		d.v5 = v5
+		if _, err := io.CopyN(io.Discard, r, from-at); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if _, err := io.ReadFull(r, d.lists[from:to]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		at = to
 	}
-	want.to = min(want.to, int64(len(d.lists)))
-	for have := range d.listed {
-		if have.from <= want.from && want.to <= have.to {
-			return d.lists, nil
+	for _, c := range functions {
+		d.locate(c)
+	}
+	return nil
+}
+
+// locate parses the lists of a function's variables.
+func (d *debugInfo) locate(c *declared) {
+	for i, off := range c.lists {
+		if off < 0 || off >= int64(len(d.lists)) {
+			continue
+		}
+		p := d.lists[off:min(off+maxList, int64(len(d.lists)))]
+		if c.unit.v5 {
+			c.vars[i].where = parseLists5(p, func(i uint64) (uint64, bool) { return d.addr(c.unit, i) })
+		} else {
+			c.vars[i].where = parseLists4(p, c.unit.lowPC)
 		}
 	}
-	if want.from >= want.to {
-		return d.lists, nil
-	}
-	r := s.Open()
-	if _, err := io.CopyN(io.Discard, r, want.from); err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(r, d.lists[want.from:want.to]); err != nil {
-		return nil, err
-	}
-	d.listed[want] = true
-	return d.lists, nil
 }
 
 // addr looks up an index of a unit in .debug_addr.
