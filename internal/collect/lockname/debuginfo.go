@@ -2,12 +2,14 @@ package lockname
 
 import (
 	"bytes"
+	"cmp"
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,10 +19,15 @@ import (
 // decompressed once, a block at a time, into memory that is reserved whole and
 // touched only where a wanted unit lies. So what it takes is what is wanted.
 type debugInfo struct {
-	file  *elf.File
-	data  *dwarf.Data
-	units []unit // wanted, in order
-	maps  [][]byte
+	file   *elf.File
+	data   *dwarf.Data
+	units  []unit // all, in order
+	maps   [][]byte
+	info   *elf.Section
+	sparse []byte // of it, what was read
+
+	rangesSection *elf.Section
+	ranges        []byte // of it, what was read
 
 	addrs  []byte // .debug_addr
 	lists  []byte // of .debug_loclists or .debug_loc, filled by readLists
@@ -39,6 +46,7 @@ type unit struct {
 	v5         bool
 	addrBase   int64
 	lowPC      uint64
+	loaded     bool // all of it, and not only its root
 }
 
 type span struct{ from, to int64 }
@@ -58,7 +66,7 @@ func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err err
 	if info == nil || abbrev == nil {
 		return nil, errNoDebugInfo
 	}
-	d = &debugInfo{file: f, types: make(map[dwarf.Offset]*typ)}
+	d = &debugInfo{file: f, info: info, types: make(map[dwarf.Offset]*typ)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -66,11 +74,10 @@ func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err err
 		}
 	}()
 	want := func(name string) bool { return name == typesUnit || packages[unescape(name)] }
-	sparse, err := d.reserve(info)
-	if err != nil {
+	if d.sparse, err = d.reserve(info); err != nil {
 		return nil, err
 	}
-	if d.units, err = readUnits(info.Open(), sparse, want); err != nil {
+	if d.units, err = readUnits(info.Open(), d.sparse, want); err != nil {
 		return nil, fmt.Errorf(".debug_info: %w", err)
 	}
 	sections := map[string][]byte{}
@@ -86,11 +93,25 @@ func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err err
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if d.data, err = dwarf.New(sections[".debug_abbrev"], nil, nil, sparse, nil, nil, nil, sections[".debug_str"]); err != nil {
+	var ranges4 []byte
+	for _, name := range []string{".debug_rnglists", ".debug_ranges"} {
+		if s := f.Section(name); s != nil && d.ranges == nil {
+			if d.ranges, err = d.reserve(s); err != nil {
+				return nil, err
+			}
+			d.rangesSection = s
+			if name == ".debug_ranges" {
+				ranges4 = d.ranges
+			} else {
+				sections[name] = d.ranges
+			}
+		}
+	}
+	if d.data, err = dwarf.New(sections[".debug_abbrev"], nil, nil, d.sparse, nil, nil, ranges4, sections[".debug_str"]); err != nil {
 		return nil, err
 	}
 	d.addrs = sections[".debug_addr"]
-	for _, name := range []string{".debug_addr", ".debug_line_str"} {
+	for _, name := range []string{".debug_addr", ".debug_line_str", ".debug_rnglists"} {
 		if err := d.data.AddSection(name, sections[name]); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -124,7 +145,7 @@ func (d *debugInfo) close() error {
 }
 
 // headOf is how much of a unit is kept in any case: its header, which
-// debug/dwarf walks, and the beginning of its root entry, the name.
+// debug/dwarf walks, and its root entry, with the name and where the code begins.
 const headOf = 1 << 10
 
 // readUnits copies the headers of all units of a stream into place, and the
@@ -144,33 +165,28 @@ func readUnits(r io.Reader, to []byte, want func(name string) bool) ([]unit, err
 		if size > len(to)-at {
 			return nil, fmt.Errorf("unit at %#x has %d bytes, the section ends before", at, size)
 		}
-		wanted := want(u.name)
+		u.start, u.end, u.root = dwarf.Offset(at), dwarf.Offset(at+size), dwarf.Offset(at)+u.root
+		u.loaded = want(u.name) || size < head
 		switch {
 		case size < head: // the next one begins in what was read
 			r = io.MultiReader(bytes.NewReader(bytes.Clone(buf[size:head])), r)
 			copy(to[at:], buf[:size])
-		case wanted:
+		case u.loaded:
 			copy(to[at:], buf[:head])
 			if _, err := io.ReadFull(r, to[at+head:at+size]); err != nil {
 				return nil, err
 			}
 		default:
-			copy(to[at:], buf[:unitHeader])
+			copy(to[at:], buf[:head])
 			if _, err := io.CopyN(io.Discard, r, int64(size-head)); err != nil {
 				return nil, err
 			}
 		}
-		if wanted {
-			u.start, u.end, u.root = dwarf.Offset(at), dwarf.Offset(at+size), dwarf.Offset(at)+u.root
-			units = append(units, u)
-		}
+		units = append(units, u)
 		at += size
 	}
 	return units, nil
 }
-
-// unitHeader is the length of the longest header of those that are read.
-const unitHeader = 24
 
 // parseUnit reads a unit's header (DWARF 5, 7.5.1) and its name. Go's compiler and
 // linker put the name first and in place; a unit of C has it elsewhere, and is
@@ -229,10 +245,51 @@ func (d *debugInfo) readRoots() error {
 		}
 		u.addrBase, _ = e.Val(dwarf.AttrAddrBase).(int64)
 		u.lowPC, _ = e.Val(dwarf.AttrLowpc).(uint64)
-		if !e.Children || u.name == typesUnit {
+		if !u.loaded || !e.Children || u.name == typesUnit {
 			continue
 		}
 		if err := d.readTop(r, u); err != nil {
+			return fmt.Errorf("unit %s: %w", u.name, err)
+		}
+	}
+	return nil
+}
+
+// loadUnitsOf reads the units of functions that are in none of those read: a generic
+// function is in any package that uses it.
+func (d *debugInfo) loadUnitsOf(functions map[uint64]bool) error {
+	lost := make(map[uint64]bool)
+	for entry := range functions {
+		if _, ok := d.index[entry]; !ok {
+			lost[entry] = true
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	missing, err := d.unitsOf(lost)
+	if err != nil {
+		return err
+	}
+	r, at := d.info.Open(), int64(0)
+	for i := range d.units {
+		u := &d.units[i]
+		if !missing[u] {
+			continue
+		}
+		if _, err := io.CopyN(io.Discard, r, int64(u.start)-at); err != nil {
+			return fmt.Errorf(".debug_info: %w", err)
+		}
+		if _, err := io.ReadFull(r, d.sparse[u.start:u.end]); err != nil {
+			return fmt.Errorf(".debug_info: %w", err)
+		}
+		at, u.loaded = int64(u.end), true
+		top := d.data.Reader()
+		top.Seek(u.root)
+		if _, err := top.Next(); err != nil {
+			return fmt.Errorf("unit %s: %w", u.name, err)
+		}
+		if err := d.readTop(top, u); err != nil {
 			return fmt.Errorf("unit %s: %w", u.name, err)
 		}
 	}
@@ -261,4 +318,72 @@ func (d *debugInfo) readTop(r *dwarf.Reader, u *unit) error {
 			r.SkipChildren()
 		}
 	}
+}
+
+// maxRanges is how much of a unit's list of ranges is read.
+const maxRanges = 16 << 10
+
+// unitsOf finds the units, of those not read yet, that hold the code of functions.
+func (d *debugInfo) unitsOf(functions map[uint64]bool) (map[*unit]bool, error) {
+	roots := make(map[*unit]*dwarf.Entry)
+	var spans []span
+	for i := range d.units {
+		u := &d.units[i]
+		if u.loaded {
+			continue
+		}
+		r := d.data.Reader()
+		r.Seek(u.root)
+		e, err := r.Next()
+		if err != nil {
+			return nil, fmt.Errorf("unit %s: %w", u.name, err)
+		}
+		if e == nil {
+			continue
+		}
+		roots[u] = e
+		if off, ok := e.Val(dwarf.AttrRanges).(int64); ok && off >= 0 {
+			spans = append(spans, span{off, off + maxRanges})
+		}
+	}
+	if d.ranges != nil {
+		if err := fill(d.rangesSection, d.ranges, spans); err != nil {
+			return nil, err
+		}
+	}
+	found := make(map[*unit]bool)
+	for u, e := range roots {
+		ranges, err := d.data.Ranges(e)
+		if err != nil {
+			continue // what is not known of one unit does not keep from the others
+		}
+		for _, r := range ranges {
+			for entry := range functions {
+				if entry >= r[0] && entry < r[1] {
+					found[u] = true
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// fill reads parts of a section into place, in one pass.
+func fill(s *elf.Section, to []byte, spans []span) error {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	r, at := s.Open(), int64(0)
+	for _, want := range spans {
+		from, end := max(want.from, at), min(want.to, int64(len(to)))
+		if from >= end {
+			continue
+		}
+		if _, err := io.CopyN(io.Discard, r, from-at); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if _, err := io.ReadFull(r, to[from:end]); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		at = end
+	}
+	return nil
 }

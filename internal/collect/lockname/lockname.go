@@ -61,6 +61,9 @@ func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 }
 
 func (n *Namer) readVariables(functions map[uint64]bool) error {
+	if err := n.debug.loadUnitsOf(functions); err != nil {
+		return err
+	}
 	var all []*declared
 	byEntry := make(map[uint64]*declared)
 	for entry := range functions {

@@ -1,12 +1,9 @@
 package lockname
 
 import (
-	"cmp"
 	"debug/dwarf"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -278,20 +275,8 @@ func (d *debugInfo) readLists(functions []*declared) error {
 	if d.lists, err = d.reserve(s); err != nil {
 		return err
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	r, at := s.Open(), int64(0)
-	for _, want := range spans {
-		from, to := max(want.from, at), min(want.to, int64(len(d.lists)))
-		if from >= to {
-			continue
-		}
-		if _, err := io.CopyN(io.Discard, r, from-at); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if _, err := io.ReadFull(r, d.lists[from:to]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		at = to
+	if err := fill(s, d.lists, spans); err != nil {
+		return err
 	}
 	for _, c := range functions {
 		d.locate(c)

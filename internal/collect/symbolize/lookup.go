@@ -153,3 +153,17 @@ func (b *Binary) FrameSize(addr uint64) (int64, bool) {
 // ELF opens the binary for what is not in the runtime's tables: symbols and
 // DWARF. It reads from b's file, which must stay open.
 func (b *Binary) ELF() (*elf.File, error) { return elf.NewFile(b.image.r) }
+
+// Funcs yields the functions in the order of their code.
+func (b *Binary) Funcs(yield func(Func) bool) {
+	for i := range b.table.nfunc {
+		f := b.table.record(i)
+		if !yield(Func{
+			Name:  f.name(),
+			Entry: b.module.text + uint64(f.entryOff()),
+			End:   b.module.text + uint64(f.endOff()),
+		}) {
+			return
+		}
+	}
+}
