@@ -13,7 +13,7 @@ SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
+.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bench-symbolize bank error-rates
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -52,6 +52,12 @@ bench: ## run the benchmarks, six times each, for benchstat
 bench-large: build ## measure contend and go tool pprof on large profiles, write reports/large-inputs.md
 	go build -o bin/trials ./cmd/trials
 	bin/trials large -n 3 -o reports/large-inputs.md
+
+bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary beside go tool pprof and addr2line, write reports/symbolize.md
+	@$(call apt,addr2line,binutils)
+	@$(call apt,llvm-addr2line,llvm)
+	go build -o bin/trials ./cmd/trials
+	bin/trials symbolize -n 3 -o reports/symbolize.md
 
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank

@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates and
-// bench-large run it.
+// writes what it found; the Makefile's targets bank, error-rates,
+// bench-large and bench-symbolize run it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize [FLAG…]")
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -41,11 +41,22 @@ func run(ctx context.Context, args []string) error {
 		}
 		return trial.WriteLarge(args[1], args[2], stacks, args[4] == "true")
 	}
+	if len(args) == 3 {
+		switch args[0] {
+		case "make-addresses":
+			return makeAddresses(args[1], args[2])
+		case "locate":
+			return locate(args[1], args[2])
+		case "name-locks":
+			return nameLocks(args[1], args[2])
+		}
+	}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	contend := f.String("contend", "bin/contend", "the contend to use")
 	out := f.String("o", "", "what to write")
 	window := f.Duration("window", 500*time.Millisecond, "length of a recording")
 	rounds := f.Int("rounds", 10, "rounds of a regime (bank), pairs of an experiment (live)")
+	binary := f.String("binary", "", "the large binary; built if not given (symbolize)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
 	if err := f.Parse(args[1:]); err != nil {
@@ -79,6 +90,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "symbolize":
+		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}

@@ -62,10 +62,13 @@ func TestSitesOf(t *testing.T) {
 	for _, s := range sites {
 		got, err := n.Site(s)
 		f, _ := b.FuncAt(s[1] - 1)
+		if Disagree(err) {
+			t.Errorf("%s: %v", f.Name, err)
+		}
 		if err != nil {
 			_, reason, _ := strings.Cut(err.Error(), ": ")
 			why[reason]++
-			t.Logf("%s: %v", f.Name, err)
+			t.Logf("%v", err)
 			continue
 		}
 		named++

@@ -26,6 +26,7 @@ type Namer struct {
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
 	symbols symbols
+	sources *sources // nil if there is none
 }
 
 type codeOrError struct {
@@ -45,6 +46,7 @@ func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 	if n.file, n.err = b.ELF(); n.err != nil {
 		return n
 	}
+	n.sources = newSources(b.ModTime())
 	functions, packages := n.reach(stacks)
 	for _, addr := range locks {
 		if v, ok := n.globalAt(addr); ok {
@@ -185,10 +187,36 @@ func (n *Namer) Site(pcs []uint64) (Name, error) {
 		p, _ = p.load(8)
 	}
 	found, err := n.origin(pcs, from, at, p, lock)
-	if err != nil {
+	line, read := n.line(pcs[from])
+	switch {
+	case errors.Is(err, errDisagree):
 		return Name{}, err
+	case err != nil && read && line.receiver != "":
+		f, _ := n.binary.FuncAt(pcs[from] - 1)
+		pkg := packageOf(f.Name)
+		return Name{
+			Text: selector(pkg+"."+line.receiver, line.field), Full: pkg + "." + line.receiver + "." + line.field,
+		}, nil
+	case err != nil:
+		return Name{}, err
+	case read && line.contradicts(found.Text):
+		return Name{}, fmt.Errorf("%w: %s by the binary, the field %s by the source", errDisagree, found.Text, line.field)
 	}
 	return Name{Text: found.Text, Full: found.full, Weak: found.weak}, nil
+}
+
+// line reads the source of the call at a frame, of the innermost function inlined
+// there that is not the library's.
+func (n *Namer) line(pc uint64) (taken, bool) {
+	if n.sources == nil {
+		return taken{}, false
+	}
+	for _, f := range n.binary.Frames(pc - 1) {
+		if !inLibrary(f.Func) {
+			return n.sources.takes(f.File, f.Line)
+		}
+	}
+	return taken{}, false
 }
 
 // origin follows a value that frame i gives to the one below.

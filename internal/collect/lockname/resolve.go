@@ -63,7 +63,7 @@ func follow(t *typ, indexed bool, p path, lock string, from base) (n name, ok bo
 		last := i == len(accesses)-1
 		here := from.field(s.all)
 		if s.container != "" && !from.global {
-			here = base{text: selector(s.container, s.fields), full: s.container + "." + s.fields}
+			here = base{text: selector(s.container, s.fields), full: withoutArguments(s.container) + "." + s.fields}
 			weak = false
 		}
 		switch {

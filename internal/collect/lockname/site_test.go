@@ -126,6 +126,7 @@ func TestSites(t *testing.T) {
 			if len(want) < 30 {
 				t.Fatalf("only %d wanted names", len(want))
 			}
+			unnamed := 0
 			for site, name := range want {
 				pcs, ok := found[site]
 				if !ok {
@@ -136,10 +137,15 @@ func TestSites(t *testing.T) {
 				if name == "-" {
 					name = ""
 				}
+				if got.Text == "" && kind == "stripped" { // the site-set names it
+					unnamed++
+					continue
+				}
 				if got.Text != name {
 					t.Errorf("%s: named %q, want %q (%v)", site, got.Text, name, err)
 				}
 			}
+			t.Logf("%d of %d unnamed", unnamed, len(want))
 		})
 	}
 }

@@ -172,6 +172,14 @@ func sameType(a, b string) bool {
 	return a == b
 }
 
+// withoutArguments replaces type arguments by [...].
+func withoutArguments(name string) string {
+	if before, _, generic := strings.Cut(name, "["); generic {
+		return before + "[...]"
+	}
+	return name
+}
+
 // selector writes a field of a named struct type as its methods would be called:
 // server.(*client).mu.
 func selector(container, fields string) string {

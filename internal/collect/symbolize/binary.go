@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Binary is an open Go executable. Its methods may be called concurrently.
@@ -32,6 +33,7 @@ type Binary struct {
 
 	name               string // base name of the file
 	goVersion, buildID string
+	modTime            time.Time
 }
 
 // Open reads the symbol tables of a Go executable. For a live process pass
@@ -46,6 +48,9 @@ func Open(path string) (*Binary, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 	}
 	b.close = file.Close
+	if info, err := file.Stat(); err == nil {
+		b.modTime = info.ModTime()
+	}
 	b.name = baseName(path)
 	return b, nil
 }
@@ -98,6 +103,9 @@ func (b *Binary) GoVersion() string { return b.goVersion }
 
 // BuildID identifies the build: see [ReadBuildID].
 func (b *Binary) BuildID() string { return b.buildID }
+
+// ModTime is when the file was written, zero if that is not known.
+func (b *Binary) ModTime() time.Time { return b.modTime }
 
 // Offset turns the virtual address of an instruction into its offset in the
 // file, which is what uprobes are attached by.
