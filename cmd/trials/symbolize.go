@@ -76,7 +76,7 @@ func symbolizeTrial(ctx context.Context, binary, out, scratch string, repeats in
 			return err
 		}
 	}
-	agreement, err := agree(in("contend"), in("binutils addr2line"))
+	agreement, err := agree(in("contend"), in("llvm-addr2line"))
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func ReportSymbolize(w io.Writer, rows []SymbolizeRow, bytes int64, g Agreement,
 		}
 	}
 	if g.Of > 0 {
-		fmt.Fprintf(&b, "\nOf %d distinct addresses, contend and binutils name the same innermost function at %.1f %% and the same\nfile and line at %.1f %%.\n",
+		fmt.Fprintf(&b, "\nOf %d distinct addresses, contend and llvm-addr2line name the same innermost function at %.1f %% and the same\nfile and line at %.1f %%.\n",
 			g.Of, 100*float64(g.Functions)/float64(g.Of), 100*float64(g.Lines)/float64(g.Of))
 	}
 	fmt.Fprintf(&b, "\nLock names: %s.\n", names)

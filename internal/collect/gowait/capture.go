@@ -40,6 +40,10 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.snapshot == nil {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
+	// A target that is gone has no maps: what is not Go stays unknown.
+	native, _ := symbolize.OpenNative(c.process.PID)
+	c.snapshot.native = native
+	defer native.Close()
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
 	c.describeMode(rec)
 	if c.noRun != nil {

@@ -66,8 +66,10 @@ func newBuilder(s *snapshot, b *symbolize.Binary, bias uint64, started time.Time
 		TimeNanos:         started.UnixNano(),
 		DurationNanos:     s.stop - s.start,
 	}
+	interner := symbolize.NewInterner(p, b, bias)
+	interner.UseNative(s.native)
 	return &builder{
-		profile: p, interner: symbolize.NewInterner(p, b, bias), stacks: s.stacks, split: split,
+		profile: p, interner: interner, stacks: s.stacks, split: split,
 		resolved: make(map[uint64]resolved), samples: make(map[sampleKey]*profile.Sample),
 	}
 }

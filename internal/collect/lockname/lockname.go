@@ -25,8 +25,8 @@ type Namer struct {
 
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
-	symbols symbols
-	sources *sources // nil if there is none
+	symbols *symbolize.Symbols // of data; read when first asked
+	sources *sources           // nil if there is none
 }
 
 type codeOrError struct {

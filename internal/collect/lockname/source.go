@@ -11,16 +11,17 @@ import (
 )
 
 // sources reads Go files as the binary names them, where they are there and not
-// newer than the binary.
+// newer than the binary. Of each it keeps what it says of locks and structs: syntax
+// trees are a hundred times as large.
 type sources struct {
 	built time.Time
 	files map[string]*source
-	dirs  map[string]map[string]*ast.StructType
+	dirs  map[string]map[string]bool // by folder, "Type.field" of its structs' own fields
 }
 
 type source struct {
-	set  *token.FileSet
-	file *ast.File
+	calls  map[int][]taken // of methods that wait, by the line on which the call ends
+	fields []string        // "Type.field"
 }
 
 // maxSource bounds a file that is parsed. Generated files of a few MiB exist.
@@ -28,7 +29,7 @@ const maxSource = 8 << 20
 
 // newSources reads for a binary of a given age.
 func newSources(built time.Time) *sources {
-	return &sources{built: built, files: make(map[string]*source), dirs: make(map[string]map[string]*ast.StructType)}
+	return &sources{built: built, files: make(map[string]*source), dirs: make(map[string]map[string]bool)}
 }
 
 // file parses a source file, nil if it cannot be used. The name is what a binary
@@ -46,13 +47,53 @@ func (s *sources) file(path string) *source {
 	if err != nil {
 		return nil
 	}
+	s.files[path] = digest(text)
+	return s.files[path]
+}
+
+// digest reads what a file says of locks and structs, nil if it is not Go.
+func digest(text []byte) *source {
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	f, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil
 	}
-	s.files[path] = &source{set, f}
-	return s.files[path]
+	d := &source{calls: make(map[int][]taken)}
+	for _, decl := range f.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			ast.Inspect(decl, func(node ast.Node) bool {
+				if c, ok := node.(*ast.CallExpr); ok {
+					if sel, ok := c.Fun.(*ast.SelectorExpr); ok && lockMethods[sel.Sel.Name] {
+						line := set.PositionFor(c.Rparen, false).Line
+						d.calls[line] = append(d.calls[line], selected(sel.X, decl))
+					}
+				}
+				return true
+			})
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				d.addFields(spec)
+			}
+		}
+	}
+	return d
+}
+
+func (d *source) addFields(spec ast.Spec) {
+	ts, ok := spec.(*ast.TypeSpec)
+	if !ok {
+		return
+	}
+	st, ok := ts.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, f := range st.Fields.List {
+		for _, id := range f.Names {
+			d.fields = append(d.fields, ts.Name.Name+"."+id.Name)
+		}
+	}
 }
 
 // taken is what a line of source says of the lock it takes.
@@ -66,49 +107,35 @@ type taken struct {
 // lockMethods are the methods that wait, or whose callee does.
 var lockMethods = map[string]bool{"Lock": true, "RLock": true, "Wait": true, "Do": true, "DoChan": true}
 
+// selected reads the operand of a call.
+func selected(x ast.Expr, function *ast.FuncDecl) taken {
+	x = ast.Unparen(x)
+	if index, ok := x.(*ast.IndexExpr); ok {
+		x = index.X
+	}
+	sel, ok := x.(*ast.SelectorExpr)
+	if !ok {
+		return taken{}
+	}
+	t := taken{field: sel.Sel.Name}
+	if name, typeName := receiver(function); name != "" && isIdent(sel.X, name) {
+		t.receiver = typeName
+	}
+	return t
+}
+
 // takes reads a line. It is not ok where the line takes no lock, or several.
 func (s *sources) takes(path string, line int) (t taken, ok bool) {
 	f := s.file(path)
-	if f == nil {
+	if f == nil || len(f.calls[line]) != 1 {
 		return t, false
 	}
-	var call *ast.SelectorExpr
-	var function *ast.FuncDecl
-	n := 0
-	for _, d := range f.file.Decls {
-		fn, isFunc := d.(*ast.FuncDecl)
-		if !isFunc || f.line(fn.Pos()) > line || f.line(fn.End()) < line {
-			continue
-		}
-		ast.Inspect(fn, func(node ast.Node) bool {
-			if c, isCall := node.(*ast.CallExpr); isCall && f.line(c.Rparen) == line {
-				if sel, isSel := c.Fun.(*ast.SelectorExpr); isSel && lockMethods[sel.Sel.Name] {
-					call, function = sel, fn
-					n++
-				}
-			}
-			return true
-		})
-	}
-	if n != 1 {
-		return t, false
-	}
-	x := ast.Unparen(call.X)
-	if index, isIndex := x.(*ast.IndexExpr); isIndex {
-		x = index.X
-	}
-	sel, isSel := x.(*ast.SelectorExpr)
-	if !isSel {
-		return t, true
-	}
-	t.field = sel.Sel.Name
-	if name, typeName := receiver(function); name != "" && isIdent(sel.X, name) && s.declares(filepath.Dir(path), typeName, t.field) {
-		t.receiver = typeName
+	t = f.calls[line][0]
+	if t.receiver != "" && !s.declares(filepath.Dir(path), strings.TrimSuffix(t.receiver, "[...]")+"."+t.field) {
+		t.receiver = ""
 	}
 	return t, true
 }
-
-func (f *source) line(p token.Pos) int { return f.set.PositionFor(p, false).Line }
 
 func isIdent(e ast.Expr, name string) bool {
 	id, ok := e.(*ast.Ident)
@@ -166,46 +193,26 @@ func receiver(fn *ast.FuncDecl) (name, typeName string) {
 	return name, typeName
 }
 
-// declares reports a struct type, declared in a folder's files, that has a field
-// of its own.
-func (s *sources) declares(dir, typeName, field string) bool {
-	types, ok := s.dirs[dir]
+// declares reports that a struct type declared in a folder's files has a field of its
+// own, "Type.field".
+func (s *sources) declares(dir, field string) bool {
+	fields, ok := s.dirs[dir]
 	if !ok {
-		types = make(map[string]*ast.StructType)
-		s.dirs[dir] = types
-		paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		fields = make(map[string]bool)
+		s.dirs[dir] = fields
+		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return false // a folder whose name is a malformed pattern
+		}
 		for _, path := range paths {
-			f := s.file(path)
-			if f == nil || strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			for _, d := range f.file.Decls {
-				gen, ok := d.(*ast.GenDecl)
-				if !ok {
-					continue
-				}
-				for _, spec := range gen.Specs {
-					if ts, ok := spec.(*ast.TypeSpec); ok {
-						if st, ok := ts.Type.(*ast.StructType); ok {
-							types[ts.Name.Name] = st
-						}
-					}
+			if f := s.file(path); f != nil && !strings.HasSuffix(path, "_test.go") {
+				for _, name := range f.fields {
+					fields[name] = true
 				}
 			}
 		}
 	}
-	st := types[strings.TrimSuffix(typeName, "[...]")]
-	if st == nil {
-		return false
-	}
-	for _, f := range st.Fields.List {
-		for _, id := range f.Names {
-			if id.Name == field {
-				return true
-			}
-		}
-	}
-	return false
+	return fields[field]
 }
 
 // contradicts reports that a name found in the binary cannot be what the line
