@@ -18,8 +18,9 @@ apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noni
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# Without cgo, a recorder gives up the privileges that it no longer needs once it has attached.
 build: ## build bin/contend
-	go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
+	CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
 
 # One package at a time: live tests measure, and would disturb each other.
 test: build ## run the whole test suite, BPF and browser included
