@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates, bench-large
-// and matrix run it.
+// writes what it found; the Makefile's targets bank, error-rates, bench-large,
+// matrix and brokers run it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|matrix [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|matrix|brokers [FLAG…]")
 	}
 	if args[0] == "matrix" {
 		return runMatrix(ctx, args[1:])
@@ -68,6 +68,8 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	switch args[0] {
+	case "brokers":
+		return brokers(ctx, r, *out, scratch)
 	case "bank":
 		return r.MakeBank(ctx, *out, *rounds, os.Stderr)
 	case "live":

@@ -47,8 +47,8 @@ type Options struct {
 	// record: of the whole process, which cannot attach again.
 	DropPrivileges bool
 	Labels         map[string]string
-	Version     string              // of this contend
-	Ops         *operations.Counter // counts the target's operations; may be nil
+	Version        string              // of this contend
+	Ops            *operations.Counter // counts the target's operations; may be nil
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
