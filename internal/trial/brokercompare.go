@@ -20,6 +20,7 @@ type (
 	Site struct {
 		Name           string
 		Contend, Block Amount
+		RunqueueNS     int64 // from being woken until running, of contend's waits
 	}
 
 	// Verified is what a broker's recording says against its block profile.
@@ -97,6 +98,7 @@ func Verify(broker string, rec *recording.Recording, report string) (*Verified, 
 			}
 			if run := valueIndex(p, "runqueue"); run >= 0 {
 				v.RunqueueNS += s.Value[run]
+				sites[name].RunqueueNS += s.Value[run]
 			}
 		}
 		return nil

@@ -28,9 +28,10 @@ woken waiters spent until they ran, show how much that can be.
 	for _, v := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n", v.Broker)
 		if v.Contended() {
-			b.WriteString("| site | by contend | by the block profile | off |\n|---|---|---|---|\n")
+			b.WriteString("| site | by contend | by the block profile | off | re-parks | woken until running |\n|---|---|---|---|---|---|\n")
 			for _, s := range v.Sites[:min(3, len(v.Sites))] {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %+.1f %% |\n", s.Name, s.Contend, s.Block, 100*off(s.Contend, s.Block))
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %+.1f %% | %d | %s |\n", s.Name, s.Contend, s.Block, 100*off(s.Contend, s.Block),
+					max(s.Contend.Count-s.Block.Count, 0), millis(s.RunqueueNS))
 			}
 			b.WriteString("\n")
 		}
