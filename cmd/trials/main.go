@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates,
-// bench-large and bench-symbolize run it.
+// writes what it found; the Makefile's targets bank, error-rates, bench-large,
+// bench-symbolize, matrix and brokers run it.
 package main
 
 import (
@@ -32,7 +32,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers [FLAG…]")
+	}
+	if args[0] == "matrix" {
+		return runMatrix(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -76,6 +79,8 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	switch args[0] {
+	case "brokers":
+		return brokers(ctx, r, *out, scratch)
 	case "bank":
 		return r.MakeBank(ctx, *out, *rounds, os.Stderr)
 	case "live":
