@@ -26,7 +26,8 @@ type Namer struct {
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
 	symbols *symbolize.Symbols // of data; read when first asked
-	sources *sources           // nil if there is none
+	sources *sources
+	types   *runtimeTypes // nil with debug information, or if they cannot be used
 }
 
 type codeOrError struct {
@@ -58,6 +59,7 @@ func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 	}
 	if n.err != nil {
 		n.err = errors.Join(n.err, n.Close())
+		n.types = readRuntimeTypes(b)
 	}
 	return n
 }
@@ -101,7 +103,10 @@ func Retakes(err error) bool { return errors.Is(err, errCond) }
 
 // Source says in a word or a line what the names are from.
 func (n *Namer) Source() string {
-	if n.err != nil {
+	switch {
+	case n.types != nil:
+		return "runtime types: " + n.err.Error()
+	case n.err != nil:
 		return "none: " + n.err.Error()
 	}
 	return "dwarf"
@@ -245,6 +250,9 @@ func (n *Namer) origin(pcs []uint64, i int, at place, p path, lock string) (name
 		if caller == nil {
 			return found, nil
 		}
+		if found := n.byReceiver(c.Name, caller, lock); found.Text != "" {
+			return found, nil
+		}
 		if i+1 >= len(pcs) || caller.at.slot {
 			why = fmt.Errorf("%s: it comes from a caller that is not known", c.Name)
 			break
@@ -258,6 +266,21 @@ func (n *Namer) origin(pcs []uint64, i int, at place, p path, lock string) (name
 		why = errors.New("it is handed through too many callers")
 	}
 	return name{}, why
+}
+
+// byReceiver names a lock that is reached from a method's receiver, which is what
+// came in AX.
+func (n *Namer) byReceiver(function string, o *origin, lock string) name {
+	receiver := receiverOf(function)
+	if n.types == nil || receiver == "" || o.at != (place{reg: rAX}) || inLibrary(receiver) {
+		return name{}
+	}
+	t := n.types.named(receiver)
+	if t == nil {
+		return name{}
+	}
+	found, _ := follow(t, false, o.path, lock, base{weak: true})
+	return found
 }
 
 var errDisagree = errors.New("two ways lead to different locks")

@@ -126,6 +126,17 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 	return b.image.read(f.Entry, f.End-f.Entry)
 }
 
+// Types is where the runtime's type descriptors lie, and their names: offsets of
+// both count from start. It is not ok in a position-independent binary, whose
+// descriptors hold no pointers before they are loaded.
+func (b *Binary) Types() (start, end uint64, ok bool) {
+	m := b.module
+	return m.types, m.etypes, !b.image.relocated && m.types != 0 && m.types < m.etypes
+}
+
+// Read returns what the file has at an ELF virtual address.
+func (b *Binary) Read(addr, size uint64) ([]byte, error) { return b.image.read(addr, size) }
+
 // baseName names a file for people: of /proc/PID/exe, the file behind it.
 func baseName(path string) string {
 	if target, err := os.Readlink(path); err == nil && strings.HasPrefix(path, "/proc/") {
