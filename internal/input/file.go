@@ -220,11 +220,31 @@ func addProfile(run *analyze.Run, p *profile.Profile) error {
 		return nil
 	}
 	kind := analyze.ProfileKind(p)
+	if kind == "" && soleTime(p) {
+		p.SampleType[0].Type, p.DefaultSampleType = "delay", ""
+		if kind = recording.Block; analyze.IsJVM(p) {
+			kind = recording.OffCPU
+		}
+		run.Source.Notes = append(run.Source.Notes, "the profile has sums of time only, without the number of waits")
+	}
 	if kind == "" {
 		return errors.New(unfit(p))
 	}
 	run.Profiles = map[string]*profile.Profile{kind: p}
 	return nil
+}
+
+// soleTime tells profiles of one type, the time of waits, as jfrconv writes of
+// lock events.
+func soleTime(p *profile.Profile) bool {
+	if len(p.SampleType) != 1 || recording.NanosPerUnit(p.SampleType[0].Unit) == 0 {
+		return false
+	}
+	switch p.SampleType[0].Type {
+	case "lock", "locks", "contentions", "delay", "monitor", "park", "off-cpu", "offcpu", "off_cpu":
+		return true
+	}
+	return false
 }
 
 // asMoment turns a goroutine profile into open waits of unknown length.
