@@ -16,7 +16,7 @@ FUZZONLY ?=
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -66,6 +66,12 @@ error-rates: build ## run 40 live A/A experiments and 40 with a longer hold, wri
 	go run ./cmd/trials live -n 40 -rounds 8 -window 400ms
 	go run ./cmd/trials report -o reports/error-rates.md
 
+# Flags of the matrix: MATRIX=-fetch lets the go command fetch toolchains that are not at hand.
+MATRIX ?=
+
+matrix: ## record one target built by every Go in every way, hold it to its design, write reports/matrix.md (root; resumes)
+	go run ./cmd/trials matrix $(MATRIX)
+
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)
 
@@ -83,6 +89,7 @@ listener-sweep: build ## run its arms over callback work, on threads and on goro
 checkpoint: build ## run the checkpoint triggers past saturation, then with savepoints; reports/checkpoint-*/
 	$(BIN) experiment checkpoint --arms perpipeline,shared,lanes --body 20ms $(CHECKPOINT) -o reports/checkpoint-overload
 	$(BIN) experiment checkpoint --arms savepoint,savepointfixed --window 6s --holders exact $(CHECKPOINT) -o reports/checkpoint-savepoints
+	$(BIN) report reports/checkpoint-savepoints/savepoint --profile holders --format svg -o reports/checkpoint-savepoints/savepoint.svg
 
 checkpoint-sweep: build ## run its arms over pipelines, bodies, loads and threads (13 minutes); reports/checkpoint/
 	$(BIN) sweep checkpoint-report -o reports/checkpoint

@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
 // writes what it found, and runs the fuzzers; the Makefile's targets bank,
-// error-rates, bench-large and fuzz run it.
+// error-rates, bench-large, matrix and fuzz run it.
 package main
 
 import (
@@ -32,7 +32,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|fuzz [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|matrix|fuzz [FLAG…]")
+	}
+	if args[0] == "matrix" {
+		return runMatrix(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
