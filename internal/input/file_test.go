@@ -3,6 +3,7 @@ package input
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -269,7 +270,8 @@ func FuzzDecode(f *testing.F) {
 		if _, err := analyze.NewReport(side, analyze.Options{}); err != nil {
 			t.Errorf("read, and not to be reported: %v", err)
 		}
-		if _, err := analyze.Compare(side, side, analyze.Options{}); err != nil {
+		var usage *analyze.UsageError // of moments without times
+		if _, err := analyze.Compare(side, side, analyze.Options{}); err != nil && !errors.As(err, &usage) {
 			t.Errorf("read, and not to be compared: %v", err)
 		}
 	})
