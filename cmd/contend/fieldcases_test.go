@@ -432,4 +432,12 @@ func caseControls(t *testing.T) {
 			t.Errorf("%q: exit %d: %q %q", args, code, stdout, stderr)
 		}
 	}
+	save(t, odd, lockProfile(map[string]int64{"main.f": 5}))
+	for _, f := range []string{"text", "markdown", "json", "csv", "html", "svg", "folded", "speedscope"} {
+		for _, args := range [][]string{{"report", odd}, {"diff", odd, odd}} {
+			if out := succeed(t, append(args, "--format", f)...); strings.ContainsAny(out, "\x1b\x07") {
+				t.Errorf("%q as %s: %q", args, f, out)
+			}
+		}
+	}
 }
