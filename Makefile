@@ -9,11 +9,14 @@ LISTENER ?= -o reports/listener --force
 # The checkpoint experiments' flags.
 CHECKPOINT ?= --pairs 6 --aa 0 --force
 SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
+# Time for each fuzzer, and which: a pattern over package.Name, empty for all.
+FUZZTIME ?= 10m
+FUZZONLY ?=
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix brokers soak-attach help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
+.PHONY: matrix brokers soak-attach help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,6 +56,9 @@ bench: ## run the benchmarks, six times each, for benchstat
 bench-large: build ## measure contend and go tool pprof on large profiles, write reports/large-inputs.md
 	go build -o bin/trials ./cmd/trials
 	bin/trials large -n 3 -o reports/large-inputs.md
+
+fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
+	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
 
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank

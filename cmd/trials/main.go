@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates, bench-large,
-// matrix, brokers and soak-attach run it.
+// writes what it found, and runs the fuzzers; the Makefile's targets bank,
+// error-rates, bench-large, matrix, brokers, soak-attach and fuzz run it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|matrix|brokers|soak [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|matrix|brokers|soak|fuzz [FLAG…]")
 	}
 	switch args[0] {
 	case "matrix":
@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string) error {
 	rounds := f.Int("rounds", 10, "rounds of a regime (bank), pairs of an experiment (live)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
+	each := f.Duration("time", 10*time.Minute, "time for each fuzzer (fuzz)")
+	only := f.String("only", "", "of the fuzzers, as package.Name, those that match (fuzz)")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -87,6 +89,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "fuzz":
+		return fuzz(ctx, *out, *only, *each)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}
