@@ -16,7 +16,7 @@ FUZZONLY ?=
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize soak-attach
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -81,6 +81,9 @@ matrix: ## record one target built by every Go in every way, hold it to its desi
 
 brokers: build ## record real brokers under load beside their own block profiles, write reports/brokers.md (root)
 	go run ./cmd/trials brokers -window 10s -o reports/brokers.md
+
+soak-attach: build ## attach 1,000 times, kill 50 recorders, look what is left; reports/attach.md (root, ten minutes)
+	go run ./cmd/trials soak
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)

@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
 // writes what it found, and runs the fuzzers; the Makefile's targets bank,
-// error-rates, bench-large, bench-symbolize, matrix, brokers and fuzz run it.
+// error-rates, bench-large, bench-symbolize, matrix, brokers, soak-attach and fuzz run it.
 package main
 
 import (
@@ -32,10 +32,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|fuzz [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|soak|fuzz [FLAG…]")
 	}
-	if args[0] == "matrix" {
+	switch args[0] {
+	case "matrix":
 		return runMatrix(ctx, args[1:])
+	case "soak":
+		return runSoak(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])

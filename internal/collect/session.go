@@ -42,6 +42,7 @@ type Options struct {
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
 	Pprof       string        // base URL of the target's net/http/pprof
+	PprofCA     string        // file of certificates to trust there beside the system's
 	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	// DropPrivileges gives up, once every probe is in place, what is not needed to
 	// record: of the whole process, which cannot attach again.
@@ -116,7 +117,7 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 		}
 	}
 	for _, name := range s.endpointNames() {
-		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length, CAFile: opt.PprofCA, GoVersion: s.goVersion()})
 		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
 			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
 			continue
@@ -179,6 +180,13 @@ func (s *Session) endpointNames() []string {
 		}
 	}
 	return names
+}
+
+func (s *Session) goVersion() string {
+	if s.process == nil {
+		return ""
+	}
+	return s.process.GoVersion
 }
 
 // Process is the observed process; nil for an endpoint alone.
