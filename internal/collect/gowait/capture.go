@@ -74,13 +74,16 @@ func (c *Collector) describeMode(rec *recording.Capture) {
 	set := rec.Collector.Settings
 	set["asked"] = cmp.Or(c.options.Mode, ModeLocks)
 	if c.options.Mode == ModeAuto {
-		set["max_overhead"] = strconv.FormatFloat(cmp.Or(c.options.MaxOverhead, defaultOverhead), 'g', -1, 64)
+		set["max_overhead"] = strconv.FormatFloat(c.bound(), 'g', -1, 64)
 	}
 	if c.noParks != nil {
 		rec.Warnings = append(rec.Warnings, "only locks were captured: "+c.noParks.Error())
 	}
 	length := time.Duration(c.window.stop - c.window.start)
 	if s := c.window.watch.describe(c.snapshot.parts, length); s != "" {
+		rec.Warnings = append(rec.Warnings, s)
+	}
+	if s := c.window.thinned.warning(c.bound()); s != "" {
 		rec.Warnings = append(rec.Warnings, s)
 	}
 	if c.parks != nil && c.parks.blind != nil {
@@ -109,9 +112,12 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	h.learnKinds()
 	h.addEnded()
 	open := h.addOpen()
+	h.addCut()
 	unseen := h.addUnseen()
 	h.addHeld()
 	parked := h.addParts(b, bias, started)
+	scale := s.thinned.scale()
+	h.waits.scale, h.holders.scale = scale, scale
 
 	counts := s.counts.manifest()
 	counts[counterOpenAtEnd] = open
@@ -139,6 +145,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 			Counters:    counts,
 			Lost:        lostCounters(),
 			Locks:       timings,
+			Thinned:     s.thinned.describe(),
 		},
 		Overhead: recording.Overhead{
 			ProbeHits: s.counts[bpf.GowaitCounterC_ENTERED],
@@ -226,10 +233,25 @@ func (h *harvest) addOpen() int64 {
 		}
 	}
 	for _, w := range h.standing {
-		d := h.stop - h.start
+		d := h.stop - h.part
 		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, longest(d, h.stop, h.since[w.g])})
 	}
 	return open + int64(len(h.standing))
+}
+
+// addCut adds the time of waits that went on when a part of the window ended. They
+// count where they end, if that is seen.
+func (h *harvest) addCut() {
+	if h.thinned == nil {
+		return
+	}
+	for w, v := range h.thinned.cut {
+		k := h.key(w.waiter, w.addr, "", noBucket)
+		if w.waker != 0 {
+			k.site = h.holders.siteLabel(w.waker)
+		}
+		h.addWait(k, v)
+	}
 }
 
 // addUnseen adds the waits that only the locks' sums know of. Each lock's sums are
@@ -272,7 +294,7 @@ func (h *harvest) lockTimings() (timings []recording.LockTiming, untimed int64) 
 		}
 	}
 	for addr, ns := range heldUp {
-		timings = append(timings, recording.LockTiming{Addr: addr, HeldUpNS: ns})
+		timings = append(timings, recording.LockTiming{Addr: addr, HeldUpNS: int64(float64(ns) * h.thinned.scale())})
 	}
 	slices.SortFunc(timings, func(a, b recording.LockTiming) int {
 		return cmp.Or(cmp.Compare(b.HeldUpNS, a.HeldUpNS), cmp.Compare(a.Addr, b.Addr))

@@ -14,6 +14,7 @@ import (
 // needs no kernel.
 type snapshot struct {
 	start, stop int64 // CLOCK_MONOTONIC, ns
+	part        int64 // where the last part that was observed began: the start, if none ended before
 
 	waits      []waitSum
 	lostWaits  []waitSum // waits that found no room: bucket and edge are known
@@ -27,6 +28,8 @@ type snapshot struct {
 
 	bursts *bursts // what was charged to holders, may be nil
 	exact  bool    // the one burst is the window
+
+	thinned *thinned // parts of the window that ended before its end, or nil
 
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
@@ -42,7 +45,7 @@ type waitSum struct {
 // read copies the maps. The window must be closed.
 func (c *Collector) read() (*snapshot, error) {
 	s := &snapshot{
-		start: c.window.start, stop: c.window.stop,
+		start: c.window.start, stop: c.window.stop, part: c.window.part,
 		stacks:     make(map[uint64]bpf.GowaitStack),
 		goroutines: make(map[uint64]bpf.GowaitGoroutine),
 		locks:      make(map[uint64]bpf.GowaitLockState),
@@ -102,6 +105,7 @@ func each[K, V any](m *ebpf.Map, f func(K, V)) error {
 // difference.
 func (c *Collector) clear() error {
 	return errors.Join(
+		c.objects.WaitSums.Set(uint32(0)),
 		clearMap[bpf.GowaitWaitKey, bpf.GowaitWaitSum](c.objects.Waits),
 		clearMap[bpf.GowaitPair, uint8](c.objects.Pairs),
 		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
@@ -154,7 +158,7 @@ func (c *Collector) readCounters() (counters, error) {
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
 	o := &c.objects
-	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease)
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitRun, o.GowaitRelease)
 }
 
 func programsTime(programs ...*ebpf.Program) (int64, error) {
