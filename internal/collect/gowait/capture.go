@@ -112,12 +112,9 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	h.learnKinds()
 	h.addEnded()
 	open := h.addOpen()
-	h.addCut()
 	unseen := h.addUnseen()
 	h.addHeld()
 	parked := h.addParts(b, bias, started)
-	scale := s.thinned.scale()
-	h.waits.scale, h.holders.scale = scale, scale
 
 	counts := s.counts.manifest()
 	counts[counterOpenAtEnd] = open
@@ -239,24 +236,12 @@ func (h *harvest) addOpen() int64 {
 	return open + int64(len(h.standing))
 }
 
-// addCut adds the time of waits that went on when a part of the window ended. They
-// count where they end, if that is seen.
-func (h *harvest) addCut() {
-	if h.thinned == nil {
-		return
-	}
-	for w, v := range h.thinned.cut {
-		k := h.key(w.waiter, w.addr, "", noBucket)
-		if w.waker != 0 {
-			k.site = h.holders.siteLabel(w.waker)
-		}
-		h.addWait(k, v)
-	}
-}
-
 // addUnseen adds the waits that only the locks' sums know of. Each lock's sums are
 // exact, so what all samples lack of them is missing. It returns their number.
 func (h *harvest) addUnseen() int64 {
+	if h.thinned != nil {
+		return h.addThinned()
+	}
 	count, delay := h.counts[bpf.GowaitCounterC_DEQUEUES], int64(0)
 	for _, l := range h.locks {
 		l = h.closed(l)
@@ -294,7 +279,7 @@ func (h *harvest) lockTimings() (timings []recording.LockTiming, untimed int64) 
 		}
 	}
 	for addr, ns := range heldUp {
-		timings = append(timings, recording.LockTiming{Addr: addr, HeldUpNS: int64(float64(ns) * h.thinned.scale())})
+		timings = append(timings, recording.LockTiming{Addr: addr, HeldUpNS: ns})
 	}
 	slices.SortFunc(timings, func(a, b recording.LockTiming) int {
 		return cmp.Or(cmp.Compare(b.HeldUpNS, a.HeldUpNS), cmp.Compare(a.Addr, b.Addr))

@@ -94,6 +94,7 @@ type window struct {
 	part        int64             // the start, or where observing began again; 0 while it pauses
 	standing    map[standing]bool // waits that were there just after that
 	thinned     *thinned          // what parts that ended left, or nil
+	dequeues    int64             // in those
 	parts       []*part           // of the parks, that ended
 	watch       *watch            // of the cost, in ModeAuto; or nil
 	bursts      *bursts
@@ -288,10 +289,9 @@ func (c *Collector) Stop() (int64, error) {
 	}
 	stop := now() + settle.Nanoseconds()
 	if w.part != 0 {
-		if err := c.setWindow(uint64(w.part), uint64(stop)); err != nil {
+		if err := c.endPart(stop); err != nil {
 			return 0, err
 		}
-		c.stopHolders(stop)
 	}
 	if c.parks != nil && c.parks.start != 0 {
 		last, err := c.parks.end(stop)
@@ -302,18 +302,34 @@ func (c *Collector) Stop() (int64, error) {
 	}
 	sleepUntil(stop)
 	w.stop = stop
-	settled := c.awaitQuiet()
-	snap, err := c.read()
+	snap, err := c.readWindow()
 	if err != nil {
 		return 0, err
 	}
-	snap.settled, snap.hasRuns, snap.parts = settled, c.noRun == nil, w.parts
-	if w.part != 0 {
-		c.noteBlind(snap.readStanding(c.table, w.standing))
-	}
-	snap.end(w.thinned)
+	snap.hasRuns, snap.parts = c.noRun == nil, w.parts
 	c.snapshot = snap
 	return stop, nil
+}
+
+// readWindow reads what a window left that has just closed.
+func (c *Collector) readWindow() (*snapshot, error) {
+	w := &c.window
+	if w.thinned != nil {
+		if w.part != 0 {
+			if err := c.fold(w.stop); err != nil {
+				return nil, err
+			}
+		}
+		return c.readThinned()
+	}
+	settled := c.awaitQuiet()
+	snap, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	snap.settled = settled
+	c.noteBlind(snap.readStanding(c.table, w.standing))
+	return snap, nil
 }
 
 // Close detaches all probes and frees the maps. Further calls do nothing.

@@ -3,7 +3,6 @@ package gowait
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -30,7 +29,6 @@ type builder struct {
 	resolved map[uint64]resolved
 	split    func([]*profile.Location) ([]*profile.Location, kind)
 	samples  map[sampleKey]*profile.Sample
-	scale    float64 // the window ÷ what of it was observed; 0 means 1
 }
 
 type resolved struct {
@@ -163,22 +161,9 @@ func (b *builder) finish() *profile.Profile {
 	keys := make(map[*profile.Sample]string, len(b.samples))
 	for k, s := range b.samples {
 		keys[s] = fmt.Sprintf("%x", k)
-		if b.scale != 0 && b.scale != 1 {
-			scaleSample(s, b.scale, k.charge != recording.ChargeHeld)
-		}
 	}
 	slices.SortFunc(b.profile.Sample, func(x, y *profile.Sample) int {
 		return cmp.Or(cmp.Compare(y.Value[1], x.Value[1]), cmp.Compare(keys[x], keys[y]))
 	})
 	return b.profile
-}
-
-// scaleSample turns what was observed into an estimate of the whole window. The
-// count of a holder's releases is of what was seen of them, as it is in bursts.
-func scaleSample(s *profile.Sample, by float64, count bool) {
-	for i := range s.Value {
-		if i > 0 || count {
-			s.Value[i] = int64(math.Round(float64(s.Value[i]) * by))
-		}
-	}
 }

@@ -57,8 +57,7 @@ func (c *Collector) read() (*snapshot, error) {
 		}),
 		each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
 			if v.Count > 0 {
-				k := bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
-				s.lostWaits = append(s.lostWaits, waitSum{k, v})
+				s.lostWaits = append(s.lostWaits, waitSum{lostKey(i), v})
 			}
 		}),
 		each(c.objects.Stacks, func(k uint64, v bpf.GowaitStack) { s.stacks[k] = v }),
@@ -86,18 +85,38 @@ func (c *Collector) read() (*snapshot, error) {
 // program: one for each bit of a duration.
 const lostBuckets = 64
 
+func lostKey(i uint32) bpf.GowaitWaitKey {
+	return bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
+}
+
 // each calls f for every entry of a map that does not change meanwhile.
 func each[K, V any](m *ebpf.Map, f func(K, V)) error {
-	var k K
-	var v V
-	it := m.Iterate()
-	for it.Next(&k, &v) {
-		f(k, v)
+	return batches(m, m.BatchLookup, f)
+}
+
+// drain calls f for every entry of a hash map, and empties it.
+func drain[K, V any](m *ebpf.Map, f func(K, V)) error {
+	return batches(m, m.BatchLookupAndDelete, f)
+}
+
+// batches reads a map some thousand entries a system call: one by one, the recorder
+// would use more time than the target lets it have.
+func batches[K, V any](m *ebpf.Map, next func(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error), f func(K, V)) error {
+	size := min(m.MaxEntries(), 4096)
+	keys, values := make([]K, size), make([]V, size)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := next(&cursor, keys, values, nil)
+		for i := range n {
+			f(keys[i], values[i])
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading map %s: %w", m, err)
+		}
 	}
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("reading map %s: %w", m, err)
-	}
-	return nil
 }
 
 // clear empties the maps of a former window. No window must be open. The
@@ -118,16 +137,7 @@ func (c *Collector) clear() error {
 }
 
 func clearMap[K, V any](m *ebpf.Map) error {
-	var keys []K
-	if err := each(m, func(k K, _ V) { keys = append(keys, k) }); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := m.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("clearing map %s: %w", m, err)
-		}
-	}
-	return nil
+	return drain(m, func(K, V) {})
 }
 
 func zeroArray[V any](m *ebpf.Map) error {

@@ -110,7 +110,7 @@ func (w *watch) decide(s pace.Spent) error {
 	case pace.Close:
 		return w.c.suspend()
 	case pace.Open:
-		return w.c.resume()
+		return w.c.resume(w.pacer.Start())
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +72,6 @@ type renderer struct {
 	kernel   map[uint64]string // nil where the kernel hides its symbols
 	unnamed  int64             // kernel stacks without names
 	warnings []string
-	scale    float64 // the window ÷ what of it was observed
 }
 
 func newRenderer(c *Collector) *renderer {
@@ -88,7 +86,7 @@ func newRenderer(c *Collector) *renderer {
 		TimeNanos:         time.Now().UnixNano() - (monotonic() - c.begin),
 		DurationNanos:     c.end - c.begin,
 	}
-	return &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias), scale: c.thinned.scale()}
+	return &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias)}
 }
 
 func (r *renderer) render(h *harvest) (*profile.Profile, error) {
@@ -130,7 +128,7 @@ func (r *renderer) sample(h *harvest, k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) *p
 	user := r.userStack(h, k)
 	s := &profile.Sample{
 		Location: append(r.kernelStack(h, k), user...),
-		Value:    []int64{r.scaled(v.Count), r.scaled(v.Sleeping), r.scaled(v.Runqueue)},
+		Value:    []int64{int64(v.Count), int64(v.Sleeping), int64(v.Runqueue)},
 		Label:    map[string][]string{recording.LabelState: {stateName(k.State)}},
 		NumLabel: map[string][]int64{
 			recording.LabelDuration: {1 << k.Bucket},
@@ -154,13 +152,6 @@ func (r *renderer) sample(h *harvest, k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) *p
 		s.Label[recording.LabelOpen] = []string{"start"}
 	}
 	return s
-}
-
-func (r *renderer) scaled(v uint64) int64 {
-	if r.scale == 1 {
-		return int64(v)
-	}
-	return int64(math.Round(float64(v) * r.scale))
 }
 
 // site names where the target woke one of its own threads: the first frame of a

@@ -239,7 +239,7 @@ func (c *Collector) Stop() (int64, error) {
 		}
 	}
 	if err == nil && c.thinned != nil {
-		c.raw, err = c.merged()
+		c.raw = c.merged()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("offcpu: reading the window: %w", err)

@@ -14,17 +14,26 @@ import (
 
 // Where the programs cost more than the bound, parts of the window are observed, at
 // random moments, and the programs detached between them: an idle program, too, runs
-// on every switch of the host. Of an interval that an edge of a part cuts, the time
-// inside counts; it counts as a switch where it ends.
+// on every switch of the host. Each part stands for a period of the window and is
+// weighted by the period ÷ the part. Of an interval that an edge of a part cuts, the
+// time inside counts; it counts as a switch where it ends.
 
 // thinned is what the parts of a window that ended left.
 type thinned struct {
-	h        *harvest
+	sums     map[bpf.OffcpuOffKey]*weighted
+	stacks   map[uint64]bpf.OffcpuStack
+	counters map[string]int64
 	parts    []pace.Part
-	observed int64  // their length, ns
-	whole    int64  // of the window, ns; set at its end
-	seeds    uint64 // stacks of threads from before a part, so far
+	last     *harvest // the last part, whose weight is not known yet
+	length   int64    // its length, ns
+	stands   int64    // up to when the parts before it stand for the window, ns from its start
+	seeds    uint64   // stacks of threads from before a part, so far
 	bound    float64
+}
+
+type weighted struct {
+	count, sleeping, runqueue float64
+	max                       uint64
 }
 
 // watch keeps the cost of a window within its bound.
@@ -86,7 +95,7 @@ func (w *watch) look() error {
 	case pace.Close:
 		return w.c.suspend()
 	case pace.Open:
-		return w.c.resume()
+		return w.c.resume(w.pacer.Start())
 	}
 	return nil
 }
@@ -102,15 +111,20 @@ func (c *Collector) suspend() error {
 		return fmt.Errorf("offcpu: reading a part of the window: %w", err)
 	}
 	if c.thinned == nil {
-		c.thinned = &thinned{bound: c.opts.MaxOverhead}
+		c.thinned = &thinned{
+			sums: make(map[bpf.OffcpuOffKey]*weighted), stacks: make(map[uint64]bpf.OffcpuStack),
+			counters: make(map[string]int64), bound: c.opts.MaxOverhead,
+		}
 	}
-	c.thinned.add(h, stop-c.part, false)
+	c.thinned.last, c.thinned.length = h, stop-c.part
 	c.part = 0
 	return c.clear()
 }
 
-// resume attaches the programs again and begins a part.
-func (c *Collector) resume() error {
+// resume attaches the programs again and begins a part. Its period starts at a time of
+// the window: so long the part before stands.
+func (c *Collector) resume(period time.Duration) error {
+	c.thinned.weigh(period.Nanoseconds())
 	if err := c.setWindow(0, 0); err != nil {
 		return err
 	}
@@ -121,67 +135,71 @@ func (c *Collector) resume() error {
 	return c.setWindow(uint64(c.part), noStop)
 }
 
-// merged is what all parts of the closed window have.
-func (c *Collector) merged() (*harvest, error) {
+// merged is what all parts of the closed window have, weighted.
+func (c *Collector) merged() *harvest {
 	t := c.thinned
 	if c.part != 0 {
-		t.add(c.raw, c.end-c.part, true)
+		t.last, t.length = c.raw, c.end-c.part
 	}
-	t.whole = c.end - c.begin
-	t.h.cost = c.readCost()
-	return t.h, nil
+	t.weigh(c.end - c.begin)
+	h := &harvest{
+		sums: make(map[bpf.OffcpuOffKey]bpf.OffcpuOffSum), stacks: t.stacks, counters: t.counters, cost: c.readCost(),
+	}
+	round := func(f float64) uint64 { return uint64(math.Round(f)) }
+	for k, w := range t.sums {
+		h.sums[k] = bpf.OffcpuOffSum{Count: round(w.count), Sleeping: round(w.sleeping), Runqueue: round(w.runqueue), Max: w.max}
+	}
+	return h
 }
 
-// add merges a part. What went on at its end counts there if it was the window's, too.
-func (t *thinned) add(h *harvest, length int64, last bool) {
-	if t.h == nil {
-		t.h = &harvest{
-			sums: make(map[bpf.OffcpuOffKey]bpf.OffcpuOffSum), stacks: make(map[uint64]bpf.OffcpuStack),
-			counters: make(map[string]int64),
-		}
+// weigh adds the last part, which stands for the window up to a time of it.
+func (t *thinned) weigh(until int64) {
+	h := t.last
+	if h == nil {
+		return
 	}
-	var off uint64
+	part := pace.Part{Length: time.Duration(t.length), Period: time.Duration(until - t.stands)}
 	seeds := make(map[uint64]uint64)
 	for k, v := range h.sums {
-		off += v.Sleeping + v.Runqueue
+		part.Sum += float64(v.Sleeping + v.Runqueue)
 		if k.Flags&uint8(bpf.OffcpuOffFlagsOFF_SEEDED) != 0 {
 			k.User = t.seed(h, seeds, k.User)
 		}
-		if end := uint8(bpf.OffcpuOffEdgeOFF_EDGE_END); !last && k.Edge&end != 0 {
+		if k.Edge&uint8(bpf.OffcpuOffEdgeOFF_EDGE_END) != 0 {
 			k.Edge, v.Count = 0, 0
 		}
-		s := t.h.sums[k]
-		s.Count += v.Count
-		s.Sleeping += v.Sleeping
-		s.Runqueue += v.Runqueue
-		s.Max = max(s.Max, v.Max)
-		t.h.sums[k] = s
+		w := t.sums[k]
+		if w == nil {
+			w = new(weighted)
+			t.sums[k] = w
+		}
+		w.count += part.Weight() * float64(v.Count)
+		w.sleeping += part.Weight() * float64(v.Sleeping)
+		w.runqueue += part.Weight() * float64(v.Runqueue)
+		w.max = max(w.max, v.Max)
 	}
 	for id, s := range h.stacks {
-		if id&seedBit == 0 || t.h.stacks[id].N == 0 {
-			t.h.stacks[id] = s
+		if !isSeed(id) {
+			t.stacks[id] = s
 		}
 	}
 	for name, n := range h.counters {
-		if name == counterMissed || name == counterOpen { // since the start; at the end
-			t.h.counters[name] = n
+		if name == counterMissed { // since the window's start
+			t.counters[name] = n
 		} else {
-			t.h.counters[name] += n
+			t.counters[name] += n
 		}
 	}
-	if !last {
-		t.h.counters[counterOpen] = 0
-	}
-	t.parts = append(t.parts, pace.Part{Length: time.Duration(length), Sum: float64(off)})
-	t.observed += length
+	t.parts = append(t.parts, part)
+	t.last, t.stands = nil, until
 }
 
-// seedBit marks the ids of stacks from before the attach, SEED_ID of offcpu.bpf.c.
-// Those of merged parts are numbered from the top.
-const seedBit = 1 << 63
+// isSeed tells the ids of stacks from before the attach, SEED_ID of offcpu.bpf.c, from
+// hashes.
+func isSeed(id uint64) bool { return id>>32 == 1<<31 }
 
-// seed gives such a stack an id of its own: the next part names the thread's next
-// stack alike.
+// seed gives such a stack an id of its own, numbered from the top: the next part names
+// the thread's next stack alike.
 func (t *thinned) seed(h *harvest, seeds map[uint64]uint64, id uint64) uint64 {
 	if merged, ok := seeds[id]; ok {
 		return merged
@@ -190,17 +208,9 @@ func (t *thinned) seed(h *harvest, seeds map[uint64]uint64, id uint64) uint64 {
 	merged := math.MaxUint64 - t.seeds
 	seeds[id] = merged
 	if s, ok := h.stacks[id]; ok {
-		t.h.stacks[merged] = s
+		t.stacks[merged] = s
 	}
 	return merged
-}
-
-// scale is the window ÷ what of it was observed.
-func (t *thinned) scale() float64 {
-	if t == nil || t.observed == 0 {
-		return 1
-	}
-	return float64(t.whole) / float64(t.observed)
 }
 
 // describe says in the manifest how much was observed; nil for all.
@@ -208,19 +218,15 @@ func (t *thinned) describe() *recording.Thinned {
 	if t == nil {
 		return nil
 	}
-	e := pace.Total(t.parts, time.Duration(t.whole))
-	d := &recording.Thinned{Parts: len(t.parts), ObservedNS: t.observed, DelayNS: int64(e.Value), LowNS: int64(e.Low)}
-	if !math.IsInf(e.High, 0) {
-		d.HighNS = int64(e.High)
-	}
-	return d
+	return pace.Describe(t.parts)
 }
 
 // warning says so to people.
 func (t *thinned) warning() string {
-	if t == nil {
+	d := t.describe()
+	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("offcpu: threads were observed in %d random parts, %.3g s of %.3g s, to keep to %.3g %% of overhead, and are scaled up",
-		len(t.parts), float64(t.observed)/1e9, float64(t.whole)/1e9, 100*t.bound)
+	return fmt.Sprintf("offcpu: threads were observed in %d random parts, %.3g s of %.3g s, to keep to %.3g %% of overhead; all figures are estimates",
+		d.Parts, float64(d.ObservedNS)/1e9, float64(t.stands)/1e9, 100*t.bound)
 }

@@ -33,115 +33,129 @@ const (
 )
 
 const (
-	// least is the time that tells what a part costs.
-	least = 50 * time.Millisecond
+	// least is the time that tells what observing costs.
+	least = 25 * time.Millisecond
 	// slack is what an unbroken window may cost above the bound: parts would save
 	// no more than they cost in certainty.
 	slack = 1.25
-	// Parts come about once a period. Shorter ones than shortest would mostly see
-	// waits cut by their edges; longer ones leave too few to tell how they vary.
-	period   = time.Second
+	// There is a part in each period of about this length. Shorter parts than
+	// shortest would mostly see waits cut by their edges; longer ones leave too few
+	// to tell how they vary.
+	period   = 250 * time.Millisecond
 	shortest = 10 * time.Millisecond
-	longest  = 250 * time.Millisecond
+	longest  = 100 * time.Millisecond
+	// So many parts tell what the next will cost.
+	remembered = 8
+	// However much was spent, a share of the bound remains to be spent.
+	floor = 8
 	// horizon is how much longer a window of unknown length is taken to last.
 	horizon = 5 * time.Second
 	// Tick is how often the cost is looked at where nothing is due.
-	Tick = 50 * time.Millisecond
+	Tick = 25 * time.Millisecond
 )
 
-// Pacer tells when to observe. A part is open when it is made.
+// Pacer tells when to observe. The window begins with a part that lasts as long as it
+// can be paid for. Once that has ended, periods follow each other without a gap, each
+// with one part, at a moment that is as likely as any other. Where a period ends, and
+// how long its part is, is set before it begins, by what was seen before: so each
+// part stands for its period, without a bias, even where the target is now calm, now
+// busy.
 type Pacer struct {
 	bound  float64
 	length time.Duration
 	random func(n int64) int64
 
-	open    bool
-	opened  Spent         // at the start of the open part
-	begin   time.Duration // of the next part, or of the open one
-	end     time.Duration // of the same; 0 for a part that lasts as long as it can be paid for
-	next    time.Duration // start of the period after the one that the next part lies in
-	planned bool
-	rate    float64 // what a part costs in a unit of time
+	open       bool
+	opened     Spent         // at the start of the open part
+	start, end time.Duration // of the period
+	begin      time.Duration // of its part
+	until      time.Duration // the part's end; 0 for the first
+	rate       float64       // what the last parts cost in a unit of time
+	parts      int           // how many
 }
 
-// New returns the pacer of a window of a length (0: not known) that begins now, or
-// has begun and spent some already.
+// New returns the pacer of a window of a length (0: not known) that has begun, is
+// observed, and has spent some already.
 func New(bound float64, length time.Duration, s Spent) *Pacer {
 	return &Pacer{bound: bound, length: length, random: rand.Int64N, open: true, opened: s}
 }
 
 // Whole reports that no part has ended.
-func (p *Pacer) Whole() bool { return p.open && p.end == 0 }
+func (p *Pacer) Whole() bool { return p.open && p.until == 0 }
+
+// Start is when the period of the open part, or of the next one, begins. Up to there
+// the window is represented by the parts before.
+func (p *Pacer) Start() time.Duration { return p.start }
 
 // Next tells what to do. After Open or Close its caller has done so.
 func (p *Pacer) Next(s Spent) Step {
 	switch {
-	case !p.open && !p.planned:
-		p.plan(s)
-		return Stay
 	case !p.open:
 		if s.Elapsed < p.begin {
 			return Stay
 		}
 		p.open, p.opened = true, s
 		return Open
-	case p.end == 0 && !p.tooDear(s):
-		return Stay
-	case s.Elapsed < p.end:
+	case p.until == 0 && !p.tooDear(s), s.Elapsed < p.until:
 		return Stay
 	}
-	if d := s.since(p.opened); d.Elapsed > 0 {
-		p.rate = float64(d.Cost) / float64(d.Elapsed)
-	}
-	p.open, p.planned = false, false
+	p.learn(s.since(p.opened))
+	p.open = false
 	p.plan(s)
 	return Close
 }
 
+// learn takes in what a part cost. Where spells of work come and go, following each of
+// them would make parts stand for very unlike periods; so the rate is that of the last
+// ones together.
+func (p *Pacer) learn(part Spent) {
+	if part.Elapsed <= 0 {
+		return
+	}
+	p.parts = min(p.parts+1, remembered)
+	p.rate += (float64(part.Cost)/float64(part.Elapsed) - p.rate) / float64(p.parts)
+}
+
 // Wait is the time until the pacer is to be asked again.
 func (p *Pacer) Wait(elapsed time.Duration) time.Duration {
-	until := elapsed + Tick
+	at := elapsed + Tick
 	switch {
-	case p.open && p.end != 0:
-		until = min(until, p.end)
-	case !p.open && p.planned:
-		until = min(until, p.begin)
+	case p.open && p.until != 0:
+		at = min(at, p.until)
+	case !p.open:
+		at = min(at, p.begin)
 	}
-	return max(until-elapsed, time.Millisecond)
+	return max(at-elapsed, time.Millisecond)
 }
 
 func (p *Pacer) tooDear(s Spent) bool {
 	d := s.since(p.opened)
-	return d.Elapsed >= least && float64(d.Cost)/float64(d.Elapsed) > slack*p.allowed(s)
+	return d.Elapsed >= least && float64(d.Cost)/float64(d.Elapsed) > p.allowed(s, slack*p.bound)
 }
 
-// allowed is what may be spent in a unit of time from now on.
-func (p *Pacer) allowed(s Spent) float64 {
+// allowed is what may be spent in a unit of time from now on, to come to a share in the end.
+func (p *Pacer) allowed(s Spent, share float64) float64 {
 	rest := horizon
 	if p.length > 0 {
-		rest = max(p.length-s.Elapsed, period/2)
+		rest = max(p.length-s.Elapsed, period)
 	}
-	busy := float64(s.Base) / float64(max(s.Elapsed, 1)) // cores
-	return (p.bound*busy*float64(s.Elapsed+rest) - float64(s.Cost)) / float64(rest)
+	return (share*busy(s)*float64(s.Elapsed+rest) - float64(s.Cost)) / float64(rest)
 }
 
-// plan sets the next part: one in a period that is as long as it takes for the part
-// to cost what is allowed, at a moment that is as likely as any other. Nothing is
-// planned while too much is spent already.
+// busy is how many cores the cost is a share of.
+func busy(s Spent) float64 { return float64(s.Base) / float64(max(s.Elapsed, 1)) }
+
+// plan sets the next period: as long as it takes for its part to cost no more than is
+// allowed.
 func (p *Pacer) plan(s Spent) {
-	allowed := p.allowed(s)
-	busy := float64(s.Base) / float64(max(s.Elapsed, 1))
-	if allowed < p.bound*busy/4 {
-		return
-	}
-	length := longest
+	allowed := max(p.allowed(s, p.bound), p.bound*busy(s)/floor)
+	length, every := longest, longest
 	if p.rate > 0 {
 		length = min(max(time.Duration(allowed/p.rate*float64(period)), shortest), longest)
+		every = max(time.Duration(p.rate/allowed*float64(length)), length)
 	}
-	every := max(time.Duration(p.rate/allowed*float64(length)), length)
-	start := max(s.Elapsed, p.next)
-	p.begin = start + time.Duration(p.random(int64(every-length)+1))
-	p.end = p.begin + length
-	p.next = start + every
-	p.planned = true
+	p.start = max(p.end, s.Elapsed)
+	p.end = p.start + every
+	p.begin = p.start + time.Duration(p.random(int64(every-length)+1))
+	p.until = p.begin + length
 }
