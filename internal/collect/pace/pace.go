@@ -100,8 +100,13 @@ func (p *Pacer) Next(s Spent) Step {
 		return Stay
 	}
 	p.learn(s.since(p.opened))
-	p.open = false
+	whole := p.begin == p.start && p.until == p.end
 	p.plan(s)
+	if whole && p.begin == p.start && p.until == p.end { // there is no gap
+		p.opened = s
+		return Stay
+	}
+	p.open = false
 	return Close
 }
 
@@ -153,6 +158,9 @@ func (p *Pacer) plan(s Spent) {
 	if p.rate > 0 {
 		length = min(max(time.Duration(allowed/p.rate*float64(period)), shortest), longest)
 		every = max(time.Duration(p.rate/allowed*float64(length)), length)
+		if float64(every) < slack*float64(length) {
+			every = length
+		}
 	}
 	p.start = max(p.end, s.Elapsed)
 	p.end = p.start + every
