@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/pace"
 	"contend/internal/collect/target"
 )
@@ -17,7 +18,7 @@ const (
 
 const defaultOverhead = 0.02
 
-func (c *Collector) openParks(layout goLayout) error {
+func (c *Collector) openParks(layout *golayout.Layout) error {
 	if c.options.Mode == "" || c.options.Mode == ModeLocks {
 		return nil
 	}

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
@@ -61,6 +62,11 @@ type Collector struct {
 	process *target.Process
 	binary  *symbolize.Binary
 	options Options
+
+	layout     *golayout.Layout
+	reasons    reasons // and the next one: what was found in the target's memory
+	goroutines *allgs
+	unverified error // why nothing was, and the layout is held to nothing; or nil
 
 	table   *semtable // nil if not found
 	blind   error     // why waits that cover a window are not seen, or nil
@@ -113,7 +119,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if runtime.GOARCH != "amd64" {
 		return nil, &TargetError{"only linux/amd64 is supported, this is " + runtime.GOARCH}
 	}
-	layout, err := layoutFor(b.GoVersion())
+	layout, err := layoutFor(b, p.Exe)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +130,19 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if o.noRun != nil {
 		probes.run, probes.noRun = 0, o.noRun
 	}
-	c := &Collector{process: p, binary: b, options: o.sized(memoryOfMachine()), probes: probes}
+	c := &Collector{process: p, binary: b, options: o.sized(memoryOfMachine()), layout: layout, probes: probes}
+	if err := c.verify(layout); err != nil {
+		return nil, err
+	}
 	c.table, c.blind = findSemtable(p, b, layout)
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
 		c.attach = attachUprobeMulti
 	}
-	err = c.install(layout.GowaitGoLayout)
+	err = c.install(semaLayout(layout))
 	if c.attach == attachUprobeMulti && refused(err) {
 		c.attach = attachPerfEvent
-		err = errors.Join(c.Close(), c.install(layout.GowaitGoLayout))
+		err = errors.Join(c.Close(), c.install(semaLayout(layout)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
