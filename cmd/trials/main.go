@@ -86,6 +86,8 @@ func run(ctx context.Context, args []string) error {
 		return recording.WriteFile(*out, b.Bytes())
 	case "fuzz":
 		return fuzz(ctx, *out, *only, *each)
+	case "cost":
+		return costs(ctx, *contend, *out, scratch, *window, *rounds)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}

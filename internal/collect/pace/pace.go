@@ -50,8 +50,10 @@ const (
 	floor = 8
 	// horizon is how much longer a window of unknown length is taken to last.
 	horizon = 5 * time.Second
-	// Tick is how often the cost is looked at where nothing is due.
-	Tick = 25 * time.Millisecond
+	// Tick is how often the cost is looked at in the beginning, where nothing is due.
+	// Later what it may come to in a while matters less, and looking costs, too.
+	Tick     = 25 * time.Millisecond
+	slowTick = 100 * time.Millisecond
 )
 
 // Pacer tells when to observe. The window begins with a part that lasts as long as it
@@ -123,7 +125,7 @@ func (p *Pacer) learn(part Spent) {
 
 // Wait is the time until the pacer is to be asked again.
 func (p *Pacer) Wait(elapsed time.Duration) time.Duration {
-	at := elapsed + Tick
+	at := elapsed + max(Tick, min(elapsed/20, slowTick))
 	switch {
 	case p.open && p.until != 0:
 		at = min(at, p.until)
