@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|soak|fuzz [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|soak|cost|fuzz [FLAG…]")
 	}
 	switch args[0] {
 	case "matrix":
@@ -104,6 +104,8 @@ func run(ctx context.Context, args []string) error {
 		return fuzz(ctx, *out, *only, *each)
 	case "symbolize":
 		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
+	case "cost":
+		return costs(ctx, *contend, *out, scratch, *window, *rounds)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}

@@ -9,16 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"contend/bpf"
+	"contend/internal/collect/pace"
 	"contend/internal/recording"
 )
 
 func TestBudget(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	at := func(elapsed, cost int) spent { return spent{ms(elapsed), ms(cost), ms(elapsed)} }
+	at := func(elapsed, cost int) pace.Spent {
+		return pace.Spent{Elapsed: ms(elapsed), Cost: ms(cost), Base: ms(elapsed)}
+	}
 	for _, test := range []struct {
 		name   string
 		length int
-		s      spent
+		s      pace.Spent
 		over   bool
 	}{
 		{"cheap", 10_000, at(5000, 90), false},
