@@ -61,6 +61,8 @@ func (sd *sideData) timeless() bool {
 type comparison struct {
 	*corpus
 	gates     []Gate
+	targets   []gateTarget // of the gates, in their order
+	rowOf     map[*quantity]int
 	per       string
 	operation string
 	pairs     [][2][]*runData // the runs of each pair, by side
@@ -89,7 +91,7 @@ func (x *comparison) diff() *Diff {
 	d.Throughput, d.Latency = x.workloadChanges()
 	x.setVerdict(d)
 	for i := range x.gates {
-		d.Gate = append(d.Gate, x.gates[i].evaluate(d, x))
+		d.Gate = append(d.Gate, x.gates[i].evaluate(d, x, x.targets[i]))
 	}
 	d.Rows = x.limitRows(d.Rows, limit)
 	for _, r := range x.reports {
@@ -99,6 +101,11 @@ func (x *comparison) diff() *Diff {
 		d.Flames = x.flames(x.sides, x.per)
 	}
 	d.Warnings, d.Unlike = x.diffWarnings()
+	for i, t := range x.targets {
+		if t.missing != "" {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("the gate %q: %s", x.gates[i].Expr, t.missing))
+		}
+	}
 	return d
 }
 
@@ -113,6 +120,9 @@ func (x *comparison) rows() []Row {
 	}
 	var entries []*entry
 	quantities, moves := x.joinMoved(x.quantities())
+	for i := range x.gates {
+		x.targets = append(x.targets, x.gates[i].target(quantities))
+	}
 	for _, q := range quantities {
 		e := &entry{q: q, row: Row{By: q.by, Name: q.name, MovedFrom: q.movedFrom, Baseline: x.value(q, 0), Candidate: x.value(q, 1)}}
 		if q.by == ByLock || q.by == "total" {
@@ -149,7 +159,7 @@ func (x *comparison) rows() []Row {
 		family[i].row.PAdjusted = &p
 	}
 	rows := make([]Row, 0, len(entries))
-	index := make(map[*quantity]int, len(entries))
+	x.rowOf = make(map[*quantity]int, len(entries))
 	for _, e := range entries {
 		switch {
 		case e.q.by != ByLock:
@@ -165,10 +175,10 @@ func (x *comparison) rows() []Row {
 		if e.q.movedFrom != "" {
 			addNote(&e.row, "moved from "+e.q.movedFrom+": the same callers wait")
 		}
-		index[e.q] = len(rows)
+		x.rowOf[e.q] = len(rows)
 		rows = append(rows, e.row)
 	}
-	noteMoves(rows, index, moves)
+	noteMoves(rows, x.rowOf, moves)
 	return rows
 }
 
@@ -189,33 +199,44 @@ func classOfLock(l *lockClass) string {
 	return l.class
 }
 
+// leastWaits in every run are what a row must have to be tested.
+const leastWaits = 50
+
 // eligible tells whether a lock has enough to be tested: at least 1 % of a
-// side's lock delay, and on the side where it waits more at least 50 waits in
-// every run. (Asking it of both sides would leave out the lock that a change
-// removed.)
+// side's lock delay, and waits enough.
 func (x *comparison) eligible(q *quantity) bool {
-	if q.lock.class != recording.ClassLock {
+	if q.lock.class != recording.ClassLock || !x.waitsEnough(q) {
 		return false
 	}
-	const leastShare, leastWaits = 0.01, 50
-	shareOK, most, waits := false, int64(-1), int64(0)
+	const leastShare = 0.01
 	for side := range x.sides {
-		t := q.cells.total(side)
-		shareOK = shareOK || share(t.delay, x.reports[side].Totals.LockNS) >= leastShare
+		if share(q.cells.total(side).delay, x.reports[side].Totals.LockNS) >= leastShare {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsEnough tells whether a quantity has leastWaits in every run of the side
+// where it waits more. (Asking it of both sides would leave out the lock that a
+// change removed.)
+func (x *comparison) waitsEnough(q *quantity) bool {
+	most, waits := int64(-1), int64(0)
+	for side := range x.sides {
 		least := int64(math.MaxInt64)
 		for _, v := range q.cells[side] {
 			least = min(least, v.count)
 		}
-		if t.count > most {
-			most, waits = t.count, least
+		if n := q.cells.total(side).count; n > most {
+			most, waits = n, least
 		}
 	}
-	return shareOK && waits >= leastWaits
+	return waits >= leastWaits
 }
 
 // named tells whether a gate expression names the row beforehand.
 func (x *comparison) named(q *quantity) bool {
-	return slices.ContainsFunc(x.gates, func(g Gate) bool { return g.By == q.by && (g.Name == q.name || g.Name == q.movedFrom) })
+	return slices.ContainsFunc(x.targets, func(t gateTarget) bool { return t.q == q })
 }
 
 // limitRows keeps the first rows of each table and sums the others into one,

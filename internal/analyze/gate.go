@@ -100,10 +100,10 @@ func (g *Gate) parseThreshold(s string) string {
 }
 
 // evaluate decides a gate. It trips when the estimate passes the threshold and
-// the interval excludes no change; where there is no interval, or it does not,
-// the gate is undecided, which trips it under Strict only. An amount (not a
-// change) needs no interval.
-func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
+// the interval that goes with it excludes the gate's bound; where there is no
+// interval, or it does not, the gate is undecided, which trips it under Strict
+// only. An amount (not a change) needs no interval.
+func (g *Gate) evaluate(d *Diff, x *comparison, t gateTarget) GateRow {
 	out := GateRow{Expr: g.Expr}
 	undecided := func(format string, args ...any) GateRow {
 		out.Inconclusive, out.Tripped = true, x.options.Strict
@@ -114,73 +114,121 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 		out.Reason = "the same recording on both sides"
 		return out
 	}
-	var ratio, low, high *float64
-	estimate := 0.0
-	if g.By == "throughput" {
+	var e gateEstimate
+	switch {
+	case g.By == "throughput":
 		if d.Throughput == nil || d.Throughput.Ratio == nil {
 			return undecided("the throughput of these recordings is unknown")
 		}
-		ratio, low, high = d.Throughput.Ratio, d.Throughput.Low, d.Throughput.High
-	} else {
-		r := g.find(d.Rows)
-		if r == nil {
-			return undecided("neither side has %s %q", g.By, g.Name)
+		e = relative(d.Throughput.Ratio, d.Throughput.Low, d.Throughput.High)
+	case t.q == nil:
+		return undecided("%s", t.missing)
+	default:
+		r := &d.Rows[x.rowOf[t.q]]
+		if !g.Relative && !g.Delta {
+			out.Reason = x.amount(r.Candidate.Value)
+			out.Tripped = g.passes(r.Candidate.Value)
+			return out
 		}
-		ratio, low, high, estimate = r.Ratio, r.Low, r.High, r.Change
-		switch {
-		case r.Verdict == New || r.Verdict == Gone:
-			return g.evaluateOneSided(r, x, out, undecided)
-		case !g.Relative && !g.Delta:
-			estimate = r.Candidate.Value
+		if r.Baseline.Value == 0 && r.Candidate.Value == 0 {
+			out.Reason = "nothing waited on either side"
+			return out
 		}
+		e = g.estimate(r, x, t.q)
 	}
-	what := x.amountOf(estimate)
-	if g.Relative {
-		if ratio == nil {
-			return undecided("a side is zero: there is no ratio")
-		}
-		estimate = *ratio - 1
-		what = percent(estimate)
-	}
-	out.Reason = what
-	if !g.passes(estimate) {
+	out.Reason = e.what
+	if !g.passes(e.value) {
 		return out
 	}
-	if !g.Relative && !g.Delta {
-		out.Tripped = true
-		return out
-	}
-	if low == nil || high == nil || x.differ != "" {
-		return undecided("%s, but these recordings give no interval between runs", what)
-	}
-	if *low <= 1 && *high >= 1 {
-		return undecided("%s, but the interval %s…%s includes no change", what, percent(*low-1), percent(*high-1))
+	switch {
+	case e.low == nil || e.high == nil || x.differ != "":
+		return undecided("%s, but these recordings give no interval between runs", e.what)
+	case t.q != nil && !x.waitsEnough(t.q):
+		return undecided("%s, but fewer than %d waits in some run: too rare to tell", e.what, leastWaits)
+	case g.Above && *e.low <= g.bound() || !g.Above && *e.high >= g.bound():
+		bound := "no change"
+		if g.bound() != 0 {
+			bound = "the threshold"
+		}
+		return undecided("%s, but the interval %s includes %s", e.what, e.interval, bound)
 	}
 	out.Tripped = true
-	out.Reason = fmt.Sprintf("%s (%s…%s)", what, percent(*low-1), percent(*high-1))
+	if e.interval != "" {
+		out.Reason = fmt.Sprintf("%s (%s)", e.what, e.interval)
+	}
 	return out
 }
 
-// evaluateOneSided decides for a row that one side does not have at all.
-func (g *Gate) evaluateOneSided(r *Row, x *comparison, out GateRow, undecided func(string, ...any) GateRow) GateRow {
-	estimate := r.Change
+// bound is what the interval must exclude. For a threshold on the gate's own side
+// of zero, like >+10%, that is no change: the threshold says which change
+// matters, the interval whether there is one. For one beyond zero, like >-20%,
+// which asks for an improvement, no change is a failure too, and the interval
+// must exclude the threshold itself.
+func (g *Gate) bound() float64 {
+	if g.Above {
+		return min(g.Threshold, 0)
+	}
+	return max(g.Threshold, 0)
+}
+
+// gateEstimate is a change and its 95 % interval, in the unit of a gate's
+// threshold and of one and the same statistic.
+type gateEstimate struct {
+	value     float64
+	low, high *float64
+	what      string // the change, to be read
+	interval  string
+}
+
+func relative(ratio, low, high *float64) gateEstimate {
+	e := gateEstimate{value: *ratio - 1, what: percent(*ratio - 1)}
+	if low != nil && high != nil {
+		e.low, e.high = new(*low-1), new(*high-1)
+		e.interval = percent(*e.low) + "…" + percent(*e.high)
+	}
+	return e
+}
+
+// estimate is the change of a row: of relative ones the row's own, of absolute
+// ones that of the pairs' differences, and of a row that one side does not have
+// at all what their differences say of its being new or gone.
+func (g *Gate) estimate(r *Row, x *comparison, q *quantity) gateEstimate {
+	if g.Relative && r.Ratio != nil {
+		return relative(r.Ratio, r.Low, r.High)
+	}
+	e := gateEstimate{value: r.Change}
+	b, c := x.pairValues(q)
+	if d := PairedDifference(b, c); d.Low != nil {
+		e.value, e.low, e.high = *d.Center, d.Low, d.High
+		e.interval = x.signedAmount(*d.Low) + "…" + x.signedAmount(*d.High)
+	}
+	e.what = x.signedAmount(e.value)
+	if g.Relative {
+		g.fromOrToZero(&e, r, x)
+	}
+	if r.Verdict == New || r.Verdict == Gone {
+		e.what = r.Verdict + ": " + e.what
+	}
+	return e
+}
+
+// fromOrToZero makes a relative change of an absolute one where a side is zero:
+// one without bound, or the whole.
+func (g *Gate) fromOrToZero(e *gateEstimate, r *Row, x *comparison) {
+	proven := false
+	if r.Baseline.Value == 0 {
+		proven = e.low != nil && *e.low > 0
+		e.value, e.what = math.Inf(1), "from zero to "+x.amount(r.Candidate.Value)
+	} else {
+		proven = e.high != nil && *e.high < 0
+		e.value, e.what = -1, "from "+x.amount(r.Baseline.Value)+" to zero"
+	}
 	switch {
-	case g.Relative && r.Verdict == New:
-		estimate = math.Inf(1)
-	case g.Relative:
-		estimate = -1
-	case !g.Delta:
-		estimate = r.Candidate.Value
+	case proven:
+		e.low, e.high = &e.value, &e.value
+	case e.low != nil:
+		e.low, e.high = new(-1.0), new(math.Inf(1))
 	}
-	out.Reason = fmt.Sprintf("%s: %s", r.Verdict, x.amountOf(r.Change))
-	if !g.passes(estimate) {
-		return out
-	}
-	if (g.Relative || g.Delta) && (x.differ != "" || !r.Tested) {
-		return undecided("%s, but these recordings carry no verdict on it", out.Reason)
-	}
-	out.Tripped = true
-	return out
 }
 
 func (g *Gate) passes(v float64) bool {
@@ -190,21 +238,12 @@ func (g *Gate) passes(v float64) bool {
 	return v < g.Threshold
 }
 
-func (g *Gate) find(rows []Row) *Row {
-	for i := range rows {
-		if rows[i].By == g.By && (rows[i].Name == g.Name || rows[i].MovedFrom == g.Name) {
-			return &rows[i]
-		}
-	}
-	return nil
-}
-
-// amountOf is amount with a sign.
-func (x *comparison) amountOf(v float64) string {
+// signedAmount is amount with a sign.
+func (x *comparison) signedAmount(v float64) string {
 	if v < 0 {
 		return "−" + x.amount(-v)
 	}
-	return x.amount(v)
+	return "+" + x.amount(v)
 }
 
 // Tripped tells whether any gate of the diff tripped.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"contend/internal/recording"
 )
 
 func TestParseGate(t *testing.T) {
@@ -135,4 +137,159 @@ func FuzzParseGate(f *testing.F) {
 			t.Errorf("accepted %q as %+v", expr, g)
 		}
 	})
+}
+
+// outcome is what became of a comparison's first gate.
+func outcome(d *Diff) string {
+	switch g := d.Gate[0]; {
+	case g.Tripped:
+		return "trip"
+	case g.Inconclusive:
+		return "undecided"
+	}
+	return "pass"
+}
+
+// TestGateTakesTheShownName: what a reader copies from a table is the row.
+func TestGateTakesTheShownName(t *testing.T) {
+	// The lock has no name of its own, and the candidate waits for it at one more site.
+	side := func(side int, k float64) Side {
+		s := series(side, 8, noisy(uint64(side+1), nil))
+		for i, r := range s.Runs {
+			b := newWaits()
+			b.p = r.Profiles[recording.Waits]
+			put := mutexLeaf + " contend/internal/store.(*Queue[go.shape.struct{Number,uint64;Payload,string}]).Put@41 main.run@2"
+			b.add(put, labels{"class": "lock", "lock_addr": 64}, 100, int64(k*(2e9+float64(i)*1e7)), 0)
+			if side == 1 {
+				b.add(mutexLeaf+" contend/internal/store.(*Queue[...]).Take@51 main.run@2", labels{"class": "lock", "lock_addr": 64}, 1, 1, 0)
+			}
+		}
+		return s
+	}
+	for expr, want := range map[string]string{
+		"boundary:contend/internal/store.(*Queue[...]).Put / sync.(*Mutex).Lock>+10%": "trip",
+		"boundary:store.(*Queue[...]).Put / sync.(*Mutex).Lock>+10%":                  "trip",
+		"boundary:store.(*Queue[...]).Put  /  sync.(*Mutex).Lock>+90%":                "pass",
+		"lock:lock in store.(*Queue[...]).Put>+10%":                                   "trip",
+		"lock:lock in store.(*Queue[...]).Put +1 site>+10%":                           "trip",
+		"lock:lock in store.(*Queue[...]).Put +7 sites>+10%":                          "trip",
+		"lock:lock in store.(*Queue[...]).Take>+10%":                                  "undecided",
+	} {
+		d := mustCompare(t, side(0, 1), side(1, 1.3), Options{Paired: true, FailOn: []string{expr}})
+		if got := outcome(d); got != want {
+			t.Errorf("%s: %s (%s), want %s", expr, got, d.Gate[0].Reason, want)
+		}
+	}
+}
+
+// TestGateThatNamesNothingIsLoud: with the names that there are, and under
+// Strict a failure.
+func TestGateThatNamesNothingIsLoud(t *testing.T) {
+	base, cand := series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, nil))
+	o := Options{Paired: true, FailOn: []string{"lock:typo>+5%"}}
+	d := mustCompare(t, base, cand, o)
+	const want = `nothing was checked: neither side has a lock "typo"; there is "hot", "warm", "cool"`
+	if g := d.Gate[0]; g.Tripped || !g.Inconclusive || g.Reason != want {
+		t.Errorf("%+v", g)
+	}
+	if w := strings.Join(d.Warnings, "\n"); !strings.Contains(w, `the gate "lock:typo>+5%": `+want) {
+		t.Errorf("warnings %q", w)
+	}
+	o.Strict = true
+	if !mustCompare(t, base, cand, o).Tripped() {
+		t.Error("strict, and it passed")
+	}
+	// Two rows that look alike are told apart in full.
+	for _, s := range []Side{base, cand} {
+		for _, r := range s.Runs {
+			b := newWaits()
+			b.p = r.Profiles[recording.Waits]
+			for _, pkg := range []string{"a.com/x", "b.com/x"} {
+				b.add(mutexLeaf+" "+pkg+".f@1 main.run@2", labels{"class": "lock", "lock": pkg + ".mu"}, 100, 1e8, 0)
+			}
+		}
+	}
+	o.FailOn = []string{"lock:x.mu>+5%"}
+	if g := mustCompare(t, base, cand, o).Gate[0]; !g.Tripped || !strings.Contains(g.Reason, `give one in full: "a.com/x.mu", "b.com/x.mu"`) {
+		t.Errorf("%+v", g)
+	}
+}
+
+// TestGateFromZero: what only the candidate has trips every gate on it, and a
+// change of a size is one of a size.
+func TestGateFromZero(t *testing.T) {
+	base := series(0, 10, func(int) map[string]int64 { return nil })
+	cand := series(1, 10, func(i int) map[string]int64 { return map[string]int64{"fresh": 5e9 + int64(i)} })
+	const boundary = "boundary:main.fresh / sync.(*Mutex).Lock"
+	for expr, want := range map[string]string{
+		"total>+10%": "trip", "total>+1us": "trip", "total>+1ms": "pass", "lock:fresh>+10%": "trip", "lock:fresh>+1us": "trip",
+		boundary + ">+10%": "trip", boundary + ">+1us": "trip", boundary + ">+1ms": "pass", "root:main.run>+10%": "trip",
+		"total<-10%": "pass", "total>-50%": "trip",
+	} {
+		d := mustCompare(t, base, cand, Options{Paired: true, FailOn: []string{expr}})
+		if got := outcome(d); got != want {
+			t.Errorf("new: %s: %s (%s), want %s", expr, got, d.Gate[0].Reason, want)
+		}
+	}
+	for expr, want := range map[string]string{"total>+10%": "pass", "total>-50%": "pass", "total<-50%": "trip", "total<-1us": "trip", boundary + "<-1ms": "pass"} {
+		d := mustCompare(t, Side{Runs: cand.Runs}, Side{Runs: base.Runs}, Options{Paired: true, FailOn: []string{expr}})
+		if got := outcome(d); got != want {
+			t.Errorf("gone: %s: %s (%s), want %s", expr, got, d.Gate[0].Reason, want)
+		}
+	}
+	// In one run of eight only: nothing is proven.
+	once := series(1, 10, func(i int) map[string]int64 {
+		if i == 3 {
+			return map[string]int64{"fresh": 5e9}
+		}
+		return nil
+	})
+	for _, expr := range []string{"total>+10%", "total>+1ns"} {
+		if d := mustCompare(t, base, once, Options{Paired: true, FailOn: []string{expr}}); outcome(d) == "trip" {
+			t.Errorf("once: %s: %+v", expr, d.Gate[0])
+		}
+	}
+	// Two empty sides.
+	if d := mustCompare(t, base, series(1, 10, func(int) map[string]int64 { return nil }), Options{Paired: true, FailOn: []string{"total>-5%"}}); outcome(d) != "pass" {
+		t.Errorf("empty: %+v", d.Gate[0])
+	}
+}
+
+// TestGateIsNotTrippedByOneRun: the estimate of an absolute change is that of
+// the pairs, as its interval is, and not the sum, which one run can carry.
+func TestGateIsNotTrippedByOneRun(t *testing.T) {
+	base := series(0, 20, noisy(1, nil))
+	cand := series(1, 20, func(i int) map[string]int64 {
+		m := noisy(2, map[string]float64{"hot": 0.8})(i)
+		if i == 7 {
+			m["hot"] = 40e9
+		}
+		return m
+	})
+	d := mustCompare(t, base, cand, Options{Paired: true, FailOn: []string{"lock:hot>+100ns", "total>+100ns", "lock:hot<-100ns"}})
+	if r := lockRow(t, d, "hot"); r.Verdict != Improved || r.Candidate.Value < r.Baseline.Value {
+		t.Fatalf("the case is not what it should be: %+v", r)
+	}
+	if d.Gate[0].Tripped || d.Gate[1].Tripped || !d.Gate[2].Tripped || !strings.Contains(d.Gate[2].Reason, " ns per message (−") {
+		t.Errorf("%+v", d.Gate)
+	}
+}
+
+// TestGateThatAsksForAnImprovement: its interval must exclude the threshold.
+func TestGateThatAsksForAnImprovement(t *testing.T) {
+	base := series(0, 10, noisy(1, nil))
+	for factor, want := range map[float64]string{0.5: "pass", 0.9: "trip", 1: "trip", 1.3: "trip"} {
+		d := mustCompare(t, base, series(1, 10, noisy(2, map[string]float64{"hot": factor})), Options{Paired: true, FailOn: []string{"lock:hot>-20%"}})
+		if got := outcome(d); got != want {
+			t.Errorf("×%v: %s (%s), want %s", factor, got, d.Gate[0].Reason, want)
+		}
+	}
+	wild := func(i int) map[string]int64 {
+		return map[string]int64{"hot": []int64{13, 6, 8, 9, 7, 12, 9, 8}[i] * 1e8}
+	}
+	flat := func(int) map[string]int64 { return map[string]int64{"hot": 1e9} }
+	d := mustCompare(t, series(0, 8, flat), series(1, 8, wild), Options{Paired: true, FailOn: []string{"lock:hot>-20%"}})
+	if outcome(d) != "undecided" || !strings.Contains(d.Gate[0].Reason, "includes the threshold") {
+		t.Errorf("%+v", d.Gate[0])
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"contend/internal/analyze"
 )
 
 // Clean makes every byte of a foreign name visible and every result valid
@@ -58,30 +60,7 @@ func hidden(r rune) bool {
 // short drops the directory part of an import path and the inside of long type
 // arguments: "github.com/a/b/server.(*stream).mu" → "server.(*stream).mu". Free
 // text, as rules may give a lock, is left alone.
-func short(name string) string {
-	name = shortTypeArguments(clean(name))
-	head := name
-	if i := strings.IndexAny(name, "([ "); i >= 0 {
-		head = name[:i]
-	}
-	if i := strings.LastIndexByte(head, '/'); i >= 0 && strings.Contains(head[i:], ".") {
-		return name[i+1:]
-	}
-	return name
-}
-
-// longTypeArguments is the length beyond which type arguments hide the function they belong to.
-const longTypeArguments = 24
-
-func shortTypeArguments(name string) string {
-	open := strings.IndexByte(name, '[')
-	end := strings.LastIndexByte(name, ']')
-	// A leading bracket is a mark such as "[stack lost]".
-	if open <= 0 || end-open <= longTypeArguments {
-		return name
-	}
-	return name[:open] + "[...]" + name[end+1:]
-}
+func short(name string) string { return analyze.ShortName(clean(name)) }
 
 // splitSite cuts "func file:line" into a short function and a short place.
 func splitSite(site string) (function, place string) {
