@@ -136,21 +136,18 @@ func (x *comparison) rows() []Row {
 			cmp.Compare(math.Abs(b.row.Change), math.Abs(a.row.Change)), cmp.Compare(a.q.name, b.q.name),
 			cmp.Compare(classOfLock(a.q.lock), classOfLock(b.q.lock)))
 	})
-	var tested []*entry
+	var family []*entry // tested and corrected for together; rows named beforehand are neither
 	for _, e := range entries {
-		if e.q.by == ByLock && x.eligible(e.q) {
-			tested = append(tested, e)
-		}
-	}
-	tested, rare := mostDelayed(tested, func(e *entry) int64 { return add(e.row.Baseline.DelayNS, e.row.Candidate.DelayNS) })
-	isTested := map[*entry]bool{}
-	var family []*entry // corrected for together; rows named beforehand are not
-	for _, e := range tested {
-		isTested[e] = true
-		if x.differ == "" && e.row.P != nil && !x.named(e.q) {
+		if e.q.by == ByLock && !x.named(e.q) && x.eligible(e.q) {
 			family = append(family, e)
 		}
 	}
+	family, beyond := mostDelayed(family, func(e *entry) int64 { return add(e.row.Baseline.DelayNS, e.row.Candidate.DelayNS) })
+	isTested := map[*entry]bool{}
+	for _, e := range family {
+		isTested[e] = true
+	}
+	family = slices.DeleteFunc(family, func(e *entry) bool { return x.differ != "" || e.row.P == nil })
 	ps := make([]float64, len(family))
 	for i, e := range family {
 		ps[i] = *e.row.P
@@ -163,14 +160,14 @@ func (x *comparison) rows() []Row {
 	for _, e := range entries {
 		switch {
 		case e.q.by != ByLock:
-			x.judgeOther(&e.row, e.s, x.named(e.q))
+			x.judgeOther(e.q, &e.row, e.s, x.named(e.q))
 		case x.named(e.q):
-			x.judgeLock(e.q, &e.row, e.s, isTested[e], 1)
+			x.judgeLock(e.q, &e.row, e.s, x.waitsEnough(e.q), 1)
 		default:
 			x.judgeLock(e.q, &e.row, e.s, isTested[e], max(len(family), 1))
 		}
-		if slices.Contains(rare, e) {
-			e.row.Note = fmt.Sprintf("not among the %d locks tested", maxTested)
+		if slices.Contains(beyond, e) {
+			addNote(&e.row, fmt.Sprintf("not among the %d locks tested", maxTested))
 		}
 		if e.q.movedFrom != "" {
 			addNote(&e.row, "moved from "+e.q.movedFrom+": the same callers wait")

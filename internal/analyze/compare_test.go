@@ -292,7 +292,7 @@ func TestAtMostTenAreTested(t *testing.T) {
 			tested++
 		}
 	}
-	if tested != 10 || lockRow(t, d, "locka").Verdict != TooRare || lockRow(t, d, "locko").Verdict != Unchanged {
+	if tested != 10 || lockRow(t, d, "locka").Verdict != NotTested || lockRow(t, d, "locko").Verdict != Unchanged {
 		t.Errorf("%d tested", tested)
 	}
 }
@@ -322,5 +322,31 @@ func TestUnnamedLocksMeetAcrossBuilds(t *testing.T) {
 	}
 	if len(rows) != 2 {
 		t.Errorf("rows %q, want two that meet", rows)
+	}
+}
+
+// TestWaitGroupsAreNotTested: and are not called too rare for it.
+func TestWaitGroupsAreNotTested(t *testing.T) {
+	side := func(side int, waits int64) Side {
+		s := series(side, 8, noisy(uint64(side), nil))
+		for i, r := range s.Runs {
+			b := newWaits()
+			b.p = r.Profiles[recording.Waits]
+			b.add("runtime.gopark runtime.semacquire1 sync.runtime_SemacquireWaitGroup sync.(*WaitGroup).Wait main.join@1 main.run@2",
+				labels{"class": "join"}, waits, 5e9+int64(i), 0)
+		}
+		return s
+	}
+	const name = "wait group in main.join"
+	for waits, want := range map[int64]string{100000: NotTested, 49: TooRare} {
+		d := mustCompare(t, side(0, waits), side(1, waits), Options{Paired: true})
+		if r := lockRow(t, d, name); r.Verdict != want || r.Tested || r.P != nil {
+			t.Errorf("%d waits: %+v", waits, r)
+		}
+	}
+	// Named by a gate it is.
+	d := mustCompare(t, side(0, 1000), side(1, 1000), Options{Paired: true, FailOn: []string{"lock:" + name + ">+5%"}})
+	if r := lockRow(t, d, name); !r.Tested || r.Verdict != Unchanged {
+		t.Errorf("named: %+v", r)
 	}
 }

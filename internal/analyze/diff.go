@@ -6,11 +6,12 @@ const (
 	Improved     = "improved"
 	Unchanged    = "unchanged"
 	Inconclusive = "inconclusive"
-	Differ       = "differ"    // the data cannot carry a verdict
-	Identical    = "identical" // the same recording
-	TooRare      = "too rare"  // not tested: too few waits
-	New          = "new"       // absent in every baseline run, present in every candidate run
-	Gone         = "gone"      // the reverse
+	Differ       = "differ"     // the data cannot carry a verdict
+	Identical    = "identical"  // the same recording
+	TooRare      = "too rare"   // not tested: too few waits
+	NotTested    = "not tested" // a wait group, or beyond the number of locks that are tested
+	New          = "new"        // absent in every baseline run, present in every candidate run
+	Gone         = "gone"       // the reverse
 )
 
 // Diff is the comparison of two sides.

@@ -3,6 +3,7 @@ package analyze
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -291,5 +292,55 @@ func TestGateThatAsksForAnImprovement(t *testing.T) {
 	d := mustCompare(t, series(0, 8, flat), series(1, 8, wild), Options{Paired: true, FailOn: []string{"lock:hot>-20%"}})
 	if outcome(d) != "undecided" || !strings.Contains(d.Gate[0].Reason, "includes the threshold") {
 		t.Errorf("%+v", d.Gate[0])
+	}
+}
+
+// TestNamedLockIsAlwaysTested: however many others wait more, and without
+// taking the place of one of them.
+func TestNamedLockIsAlwaysTested(t *testing.T) {
+	many := func(seed uint64, k float64) func(int) map[string]int64 {
+		return func(i int) map[string]int64 {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			m := map[string]int64{"small": int64(k * 1e7 * math.Exp(0.01*rng.NormFloat64()))} // under 1 %
+			for j := range 14 {
+				m["lock"+string(rune('a'+j))] = int64((2e9 + 1e8*float64(j)) * math.Exp(0.01*rng.NormFloat64()))
+			}
+			return m
+		}
+	}
+	d := mustCompare(t, series(0, 10, many(1, 1)), series(1, 10, many(2, 1.3)), Options{Paired: true, FailOn: []string{"lock:small>+10%"}})
+	if r := lockRow(t, d, "small"); !r.Tested || r.Verdict != Regressed || *r.PAdjusted != *r.P {
+		t.Errorf("%+v", r)
+	}
+	tested := 0
+	for _, r := range d.Rows {
+		if r.By == ByLock && r.Tested {
+			tested++
+		}
+	}
+	if tested != 11 || !d.Tripped() || !strings.HasPrefix(d.Headline, "regressed: small ") {
+		t.Errorf("%d tested, %q, %+v", tested, d.Headline, d.Gate)
+	}
+}
+
+// TestGateOnARareRowIsUndecided, and the reason says so.
+func TestGateOnARareRowIsUndecided(t *testing.T) {
+	rare := func(side int, k float64) Side {
+		s := series(side, 8, noisy(uint64(side), nil))
+		for i, r := range s.Runs {
+			b := newWaits()
+			b.p = r.Profiles[recording.Waits]
+			b.add("sync.(*Mutex).Lock main.rare@1 main.other@2", labels{"class": "lock", "lock": "rare"}, 2, int64(k*(1e6+float64(i)*1e4)), 0)
+		}
+		return s
+	}
+	for _, expr := range []string{"lock:rare>+10%", "lock:rare>+0ns", "root:main.other>+10%"} {
+		d := mustCompare(t, rare(0, 1), rare(1, 1.5), Options{Paired: true, FailOn: []string{expr}})
+		if g := d.Gate[0]; outcome(d) != "undecided" || !strings.Contains(g.Reason, "fewer than 50 waits in some run") {
+			t.Errorf("%+v", g)
+		}
+		if r := lockRow(t, d, "rare"); r.Verdict != TooRare || r.Tested {
+			t.Errorf("%+v", r)
+		}
 	}
 }

@@ -88,14 +88,14 @@ func (x *comparison) differSentence(total *Row) string {
 
 // couldShow says what an inconclusive comparison could have shown.
 func (x *comparison) couldShow(r *Row) string {
+	if r.PairsFor == nil { // differences were tested: their power is unknown
+		return ""
+	}
 	s := fmt.Sprintf("; these %d pairs can show no change at all", len(x.pairs))
 	if r.MDE != nil {
 		s = fmt.Sprintf("; these %d pairs could have shown %s", len(x.pairs), percent(*r.MDE))
 	}
-	if r.PairsFor != nil {
-		s += fmt.Sprintf(", %d would show ±10 %%", *r.PairsFor)
-	}
-	return s
+	return s + fmt.Sprintf(", %d would show ±10 %%", *r.PairsFor)
 }
 
 func (x *comparison) perName() string {

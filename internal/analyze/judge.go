@@ -3,6 +3,8 @@ package analyze
 import (
 	"fmt"
 	"math"
+
+	"contend/internal/recording"
 )
 
 // Thresholds of the verdicts.
@@ -116,14 +118,14 @@ func (x *comparison) judgeLock(q *quantity, r *Row, s rowStats, tested bool, m i
 		if r.Verdict == "" {
 			r.Verdict = Differ
 			if !tested {
-				r.Verdict = TooRare
+				r.Verdict = x.untested(q)
 			}
 		}
 		return
 	}
 	if !tested {
 		if r.Verdict == "" {
-			r.Verdict = TooRare
+			r.Verdict = x.untested(q)
 		}
 		r.P = nil
 		return
@@ -139,6 +141,10 @@ func (x *comparison) judgeLock(q *quantity, r *Row, s rowStats, tested bool, m i
 		return
 	}
 	level := alpha / float64(m)
+	if s.differences { // the spread of logarithms, by which power is told, is unknown
+		r.Verdict = verdictOf(r, s)
+		return
+	}
 	if mde, ok := detectable(s.pairs, s.sd, level); ok {
 		if v := math.Expm1(mde); !math.IsInf(v, 0) {
 			r.MDE = &v
@@ -148,15 +154,31 @@ func (x *comparison) judgeLock(q *quantity, r *Row, s rowStats, tested bool, m i
 	r.Verdict = verdictOf(r, s)
 }
 
+// untested is the word for a lock that is not tested: one that waits too
+// seldom, or one that is not among those that are asked about.
+func (x *comparison) untested(q *quantity) string {
+	if x.waitsEnough(q) && (x.eligible(q) || q.lock.class != recording.ClassLock) {
+		return NotTested
+	}
+	return TooRare
+}
+
 // judgeOther keeps intervals only: tables other than that of the locks recount
 // the same time. A row that a gate named beforehand is tested, alone.
-func (x *comparison) judgeOther(r *Row, s rowStats, named bool) {
-	if !named || x.differ != "" || r.P == nil {
+func (x *comparison) judgeOther(q *quantity, r *Row, s rowStats, named bool) {
+	if !named || x.differ != "" || r.P == nil || !x.waitsEnough(q) {
 		r.P = nil
 		return
 	}
 	r.Tested, r.PAdjusted = true, r.P
-	r.Verdict = verdictOf(r, s)
+	switch {
+	case q.onlyIn(0):
+		r.Verdict = Gone
+	case q.onlyIn(1):
+		r.Verdict = New
+	default:
+		r.Verdict = verdictOf(r, s)
+	}
 }
 
 // verdictOf is the design's table of verdicts, for a tested row.

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -140,6 +142,32 @@ func TestZerosAreTestedAsDifferences(t *testing.T) {
 	r := lockRow(t, d, "hot")
 	if r.Verdict != Regressed || r.Low == nil || *r.Ratio < 2 || !strings.Contains(r.Note, "differences") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestDifferencesClaimNoPower: how well logarithms are known says nothing of
+// differences.
+func TestDifferencesClaimNoPower(t *testing.T) {
+	wild := func(seed uint64, zero bool) func(int) map[string]int64 {
+		return func(i int) map[string]int64 {
+			if zero && i == 3 {
+				return nil
+			}
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			return map[string]int64{"hot": int64(1e9 * math.Exp(0.5*rng.NormFloat64()))}
+		}
+	}
+	d := mustCompare(t, series(0, 10, wild(6, false)), series(1, 10, wild(5, true)), Options{Paired: true, FailOn: []string{"lock:hot>+500%"}})
+	r := lockRow(t, d, "hot")
+	if r.Verdict == TooRare {
+		d = mustCompare(t, series(0, 10, wild(6, true)), series(1, 10, wild(5, false)), Options{Paired: true})
+		r = lockRow(t, d, "hot")
+	}
+	if r.Verdict != Inconclusive || !strings.Contains(r.Note, "differences") || r.MDE != nil || r.PairsFor != nil {
+		t.Errorf("%+v", r)
+	}
+	if !strings.HasPrefix(d.Headline, "inconclusive: hot ") || strings.Contains(d.Headline, "could have shown") || strings.Contains(d.Headline, "can show no") {
+		t.Errorf("headline %q", d.Headline)
 	}
 }
 
