@@ -38,18 +38,67 @@ func (x *comparison) diffWarnings() (warnings, unlike []string) {
 		add("the targets differ: %s and %s", p, q)
 	}
 	x.compareGoVersions(add, unlikeThings)
-	for i, r := range x.reports {
-		for _, s := range x.sides[i].sourceNotes() {
-			add("%s: %s", sideName(i), s)
-		}
-		if n := lostTotal(r.Lost); n > 0 {
-			add("the %s lost %d events or stacks: its totals are lower bounds", sideName(i), n)
-		}
-		for _, s := range x.sides[i].manifestWarnings() {
-			add("%s: %s", sideName(i), s)
+	for i, sd := range x.sides {
+		if builds := distinct(sd, buildOf); strings.Contains(builds, distinctly) {
+			unlikeThings("the %s mixes builds: %s", sideName(i), builds)
 		}
 	}
-	return warnings, unlike
+	if first := x.alwaysFirst(); first != "" {
+		add("the %s ran first in every pair: what drifts within a pair looks like a change; put the sides in random order", first)
+	}
+	return append(warnings, x.ofTheSides()...), unlike
+}
+
+// ofTheSides are the warnings of either side's own report, which a comparison is
+// to be read with as much; one of both sides stands once.
+func (x *comparison) ofTheSides() []string {
+	var w []string
+	for i, r := range x.reports {
+		for _, s := range r.Warnings {
+			if slices.Contains(x.reports[1-i].Warnings, s) {
+				if i == 0 {
+					w = append(w, "both sides: "+s)
+				}
+				continue
+			}
+			w = append(w, sideName(i)+": "+s)
+		}
+	}
+	return w
+}
+
+// alwaysFirst is the side that ran first in every pair, of pairs enough for a
+// verdict; "" where they took turns or the times are unknown.
+func (x *comparison) alwaysFirst() string {
+	if len(x.pairs) < minPairs {
+		return ""
+	}
+	var first [2]int
+	for _, p := range x.pairs {
+		var started [2]time.Time
+		for side, runs := range p {
+			for _, rd := range runs {
+				if rd.Manifest == nil || rd.Manifest.Started.IsZero() {
+					return ""
+				}
+				if t := rd.Manifest.Started; started[side].IsZero() || t.Before(started[side]) {
+					started[side] = t
+				}
+			}
+		}
+		switch started[0].Compare(started[1]) {
+		case -1:
+			first[0]++
+		case 1:
+			first[1]++
+		}
+	}
+	for side, n := range first {
+		if n == len(x.pairs) {
+			return sideName(side)
+		}
+	}
+	return ""
 }
 
 // compareGoVersions warns of different runtimes, and calls the sides unlike
@@ -144,7 +193,7 @@ func (x *comparison) compareFacts(unlike func(string, ...any), b, c *sideData) {
 	if p, q := meanOver(b, stealOf), meanOver(c, stealOf); math.Abs(p-q) > unlikeSteal {
 		unlike("the hypervisor took %.1f %% and %.1f %% of the processors' time (steal)", 100*p, 100*q)
 	}
-	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); (p > 0) != (q > 0) {
+	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); p > 0 && q == 0 || p == 0 && q > 0 {
 		unlike("the processor was throttled on one side only")
 	}
 	if p, q := x.lossShare(0), x.lossShare(1); math.Abs(p-q) > unlikeLoss {
@@ -171,6 +220,8 @@ func target(rd *runData) recording.Target {
 	}
 	return rd.Manifest.Target
 }
+
+func buildOf(rd *runData) string { return target(rd).BuildID }
 
 func moduleOf(rd *runData) string { return target(rd).Module }
 
@@ -226,6 +277,9 @@ func settingKeys(profileName string, sides ...*sideData) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
+// distinctly stands between the values of a fact.
+const distinctly = " / "
+
 // distinct lists a fact's values over a side's runs, each once.
 func distinct(sd *sideData, of func(*runData) string) string {
 	set := map[string]bool{}
@@ -234,7 +288,7 @@ func distinct(sd *sideData, of func(*runData) string) string {
 			set[v] = true
 		}
 	}
-	return strings.Join(slices.Sorted(maps.Keys(set)), " / ")
+	return strings.Join(slices.Sorted(maps.Keys(set)), distinctly)
 }
 
 func meanWall(sd *sideData) float64 {
@@ -245,7 +299,7 @@ func meanWall(sd *sideData) float64 {
 }
 
 // meanOver is the mean of a fact over the runs that know it: a NaN is unknown.
-// It is 0 where none does.
+// It is NaN where none does, which compares as neither more nor less.
 func meanOver(sd *sideData, of func(*runData) float64) float64 {
 	var sum float64
 	n := 0
@@ -254,9 +308,6 @@ func meanOver(sd *sideData, of func(*runData) float64) float64 {
 			sum += v
 			n++
 		}
-	}
-	if n == 0 {
-		return 0
 	}
 	return sum / float64(n)
 }
@@ -279,14 +330,19 @@ func stealOf(rd *runData) float64 {
 	if rd.Manifest == nil {
 		return math.NaN()
 	}
-	return stealShare(rd.Manifest)
+	if s := rd.Manifest.StealShare(); s != nil {
+		return *s
+	}
+	return math.NaN()
 }
 
 func throttlesOf(rd *runData) float64 {
-	if rd.Manifest == nil {
-		return math.NaN()
+	if rd.Manifest != nil {
+		if n, ok := throttles(rd.Manifest); ok {
+			return float64(n)
+		}
 	}
-	return float64(throttles(rd.Manifest))
+	return math.NaN()
 }
 
 // lossShare is what the analyzed profile's collector lost beside what it saw.

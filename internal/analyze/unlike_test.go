@@ -3,8 +3,10 @@ package analyze
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/pprof/profile"
 
@@ -70,7 +72,7 @@ func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 		"Go versions differ":                                 func(m *recording.Manifest) { m.Target.Go = "go1.27.0" },
 		"settings of waits differ: thinned is unset and yes": func(m *recording.Manifest) { m.Collectors[0].Settings["thinned"] = "yes" },
 		"the modes differ":                                   func(m *recording.Manifest) { m.Collectors[0].Settings["mode"] = ModeLocks },
-		"candidate lost 7 events": func(m *recording.Manifest) {
+		"candidate: 7 events or stacks were lost": func(m *recording.Manifest) {
 			m.Collectors[0].Counters, m.Collectors[0].Lost = map[string]int64{"x": 7}, []string{"x"}
 		},
 		"throttled on one side only": func(m *recording.Manifest) { m.Host.After.Throttles = new(int64(6)) },
@@ -94,6 +96,83 @@ func TestUnlikeThingsAreWarnedOf(t *testing.T) {
 		d := mustCompare(t, b, c, Options{})
 		if !strings.Contains(strings.Join(d.Warnings, "\n"), want) {
 			t.Errorf("no warning %q in %q", want, d.Warnings)
+		}
+	}
+}
+
+// TestUnknownHostFactsAreNotCompared: no count of what the hypervisor took is not
+// a count of nothing.
+func TestUnknownHostFactsAreNotCompared(t *testing.T) {
+	run := func(process int, known bool) Side {
+		m := manifest(process, 0)
+		if known {
+			m.Host = &recording.HostWindow{Before: &recording.HostState{CPUs: 2, Steal: new(1.0), Throttles: new(int64(5))},
+				After: &recording.HostState{CPUs: 2, Steal: new(1.6), Throttles: new(int64(9))}}
+		}
+		return Side{Runs: []Run{waitsRun(knownWaits(), m)}}
+	}
+	if d := mustCompare(t, run(1, true), run(2, false), Options{}); len(d.Unlike) != 0 {
+		t.Errorf("%q", d.Unlike)
+	}
+}
+
+// TestMixedBuildsAreUnlike: a side whose runs are of two builds is no side.
+func TestMixedBuildsAreUnlike(t *testing.T) {
+	base, cand := series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, nil))
+	for i := range base.Runs {
+		base.Runs[i].Manifest.Target.BuildID, cand.Runs[i].Manifest.Target.BuildID = "aa", "bb"
+	}
+	if d := mustCompare(t, base, cand, Options{Paired: true}); len(d.Unlike) != 0 {
+		t.Errorf("one build a side: %q", d.Unlike)
+	}
+	cand.Runs[5].Manifest.Target.BuildID = "cc"
+	if d := mustCompare(t, base, cand, Options{Paired: true}); len(d.Unlike) != 1 || d.Unlike[0] != "the candidate mixes builds: bb / cc" {
+		t.Errorf("%q", d.Unlike)
+	}
+}
+
+// TestSidesThatNeverTakeTurnsAreWarnedOf
+func TestSidesThatNeverTakeTurnsAreWarnedOf(t *testing.T) {
+	base, cand := series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, nil))
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range base.Runs {
+		base.Runs[i].Manifest.Started = at.Add(time.Duration(2*i) * time.Minute)
+		cand.Runs[i].Manifest.Started = at.Add(time.Duration(2*i+1) * time.Minute)
+	}
+	const want = "the baseline ran first in every pair"
+	if d := mustCompare(t, base, cand, Options{Paired: true}); !strings.Contains(strings.Join(d.Warnings, "\n"), want) {
+		t.Errorf("%q", d.Warnings)
+	}
+	cand.Runs[4].Manifest.Started = base.Runs[4].Manifest.Started.Add(-time.Minute)
+	if d := mustCompare(t, base, cand, Options{Paired: true}); strings.Contains(strings.Join(d.Warnings, "\n"), "ran first") {
+		t.Errorf("%q", d.Warnings)
+	}
+}
+
+// TestADiffSaysWhatAReportSays: what was left out, cut, or means something else.
+func TestADiffSaysWhatAReportSays(t *testing.T) {
+	side := func(kind string, values ...int64) Side {
+		b := newBuilder("contentions/count", "delay/nanoseconds")
+		for i, v := range values {
+			b.add("sync.(*Mutex).Lock main.f"+strconv.Itoa(i)+" main.main", nil, v/10, v)
+		}
+		return Side{Runs: []Run{{Profiles: map[string]*profile.Profile{kind: b.p}}}}
+	}
+	d := mustCompare(t, side(recording.Mutex, 1e9, -5e9), side(recording.Mutex, 2e9, 1e9), Options{})
+	all := strings.Join(d.Warnings, "\n")
+	for _, want := range []string{
+		"baseline: 1 samples with negative or missing values were left out",
+		"both sides: the mutex profile is charged at Unlock",
+	} {
+		if strings.Count(all, want) != 1 {
+			t.Errorf("no %q in %q", want, d.Warnings)
+		}
+	}
+	for i, r := range []*Report{d.Baseline, d.Candidate} {
+		for _, w := range r.Warnings {
+			if !strings.Contains(all, sideName(i)+": "+w) && !strings.Contains(all, "both sides: "+w) {
+				t.Errorf("the comparison does not say %q", w)
+			}
 		}
 	}
 }

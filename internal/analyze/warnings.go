@@ -86,10 +86,10 @@ func (sd *sideData) manifestWarnings() []string {
 		if m.Ended != "" && m.Ended != recording.EndedDuration {
 			counts["the recording ended early: "+m.Ended]++
 		}
-		if s := stealShare(m); s >= 0.01 {
+		if s := m.StealShare(); s != nil && *s >= 0.01 {
 			counts["the hypervisor took 1 % of the processors' time or more (steal)"]++
 		}
-		if n := throttles(m); n > 0 {
+		if n, _ := throttles(m); n > 0 {
 			counts["the processor was throttled during the recording"]++
 		}
 	}
@@ -103,21 +103,14 @@ func (sd *sideData) manifestWarnings() []string {
 	return w
 }
 
-// stealShare is the share of the processors' time that the hypervisor gave to
-// others during the recording, 0 when unknown.
-func stealShare(m *recording.Manifest) float64 {
-	if s := m.StealShare(); s != nil {
-		return *s
-	}
-	return 0
-}
-
-func throttles(m *recording.Manifest) int64 {
+// throttles are the times that the processor was throttled during a recording,
+// where both of its edges counted them.
+func throttles(m *recording.Manifest) (n int64, known bool) {
 	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil ||
 		m.Host.Before.Throttles == nil || m.Host.After.Throttles == nil {
-		return 0
+		return 0, false
 	}
-	return *m.Host.After.Throttles - *m.Host.Before.Throttles
+	return *m.Host.After.Throttles - *m.Host.Before.Throttles, true
 }
 
 // goVersions are the targets' Go versions, each once.
