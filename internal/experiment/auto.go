@@ -33,6 +33,9 @@ type Width struct {
 // for any interval whose ends are as far apart by their ratio. So it does not
 // depend on where the interval lies.
 func (w Width) half() float64 {
+	if w.Low <= 0 || math.IsInf(w.High, 0) { // nothing bounds the ratio on that side
+		return 1
+	}
 	r := w.High / w.Low
 	return (r - 1) / (r + 1)
 }
@@ -73,18 +76,26 @@ func (x *execution) weigh(pairs int) error {
 	return x.save()
 }
 
-// widths are the intervals that the rule goes by. One that does not exist, as
-// where no lock was waited for, cannot be made narrower and is left out.
+// widths are the intervals that the rule goes by: of the lock most waited for
+// whichever it is, so that one whose wait is not known at all is not passed over
+// for one that happens to be. A lock that one side does not have at all has no
+// ratio to be known, however many pairs there are, and is left out.
 func (r *Result) widths() ([]Width, error) {
 	d, err := r.Diff(analyze.Options{})
 	if err != nil {
 		return nil, err
 	}
+	return widthsOf(d), nil
+}
+
+func widthsOf(d *analyze.Diff) []Width {
 	var widths []Width
 	add := func(what string, low, high *float64) {
-		if low != nil && high != nil && *low > 0 && !math.IsInf(*high, 0) {
-			widths = append(widths, Width{what, *low, *high})
+		w := Width{What: what}
+		if low != nil && high != nil {
+			w.Low, w.High = *low, *high
 		}
+		widths = append(widths, w)
 	}
 	if t := d.Throughput; t != nil {
 		add("operations per second", t.Low, t.High)
@@ -92,17 +103,17 @@ func (r *Result) widths() ([]Width, error) {
 	var lead *analyze.Row
 	for i := range d.Rows {
 		row := &d.Rows[i]
-		if row.By != analyze.ByLock || row.Low == nil || row.High == nil || *row.Low <= 0 {
+		if row.By != analyze.ByLock || row.Verdict == analyze.New || row.Verdict == analyze.Gone {
 			continue
 		}
-		if lead == nil || delay(row) > delay(lead) {
+		if delay(row) > 0 && (lead == nil || delay(row) > delay(lead)) {
 			lead = row
 		}
 	}
 	if lead != nil {
 		add("wait for "+lead.Name+" per "+d.Per, lead.Low, lead.High)
 	}
-	return widths, nil
+	return widths
 }
 
 func delay(r *analyze.Row) float64 {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"contend/internal/analyze"
 )
 
 func TestAutoStopsAtTheLeastWhenNothingVaries(t *testing.T) {
@@ -106,5 +108,42 @@ func TestWidthIsThatOfARatio(t *testing.T) {
 	}
 	if !(Width{Low: 0.9, High: 1.1}).narrow() || (Width{Low: 0.89, High: 1.1}).narrow() {
 		t.Error("the bound is not ±10 % about no change")
+	}
+}
+
+// The lock most waited for decides, also where its interval reaches to zero or
+// does not exist; one that is new or gone has no ratio.
+func TestWidthsAreOfTheLockMostWaitedFor(t *testing.T) {
+	row := func(name, verdict string, delay int64, ends ...float64) analyze.Row {
+		r := analyze.Row{By: analyze.ByLock, Name: name, Verdict: verdict, Baseline: analyze.Value{DelayNS: delay}}
+		if len(ends) == 2 {
+			r.Low, r.High = &ends[0], &ends[1]
+		}
+		return r
+	}
+	small := row("small", analyze.Unchanged, 10, 0.99, 1.01)
+	for _, c := range []struct {
+		top    analyze.Row
+		narrow bool
+	}{
+		{row("top", analyze.Inconclusive, 100, 0, 3), false},
+		{row("top", analyze.Inconclusive, 100), false},
+		{row("top", analyze.Unchanged, 100, 0.95, 1.05), true},
+		{row("top", analyze.Gone, 100, 0, 0.1), true},
+	} {
+		w := widthsOf(&analyze.Diff{Rows: []analyze.Row{small, c.top}})
+		if len(w) != 1 || w[0].narrow() != c.narrow {
+			t.Errorf("%s %v…%v: %v", c.top.Verdict, c.top.Low, c.top.High, w)
+		}
+	}
+}
+
+func TestBuildsAreKeptAndWatched(t *testing.T) {
+	b := newBench(t)
+	b.lab.build = func(n int) string { return [...]string{"aa", "bb"}[n/6%2] }
+	r := b.mustRun(t)
+	warnings := strings.Join(r.State.Warnings, "\n")
+	if r.Runs[0].Build != "aa" || !strings.Contains(warnings, "is of another build from pair") {
+		t.Errorf("build %q, warnings %q", r.Runs[0].Build, warnings)
 	}
 }

@@ -25,6 +25,8 @@ type lab struct {
 	fault func(n int, arm string) fault
 	// pace scales the rate of the n-th start; nil for no noise.
 	pace func(n int) float64
+	// build is the build ID of the n-th start; nil for none.
+	build func(n int) string
 }
 
 type fault struct {
@@ -45,6 +47,9 @@ func (l *lab) Start(ctx context.Context, arm string) (Session, error) {
 	if l.pace != nil {
 		s.pace = l.pace(len(l.started))
 	}
+	if l.build != nil {
+		s.build = l.build(len(l.started))
+	}
 	if l.fault != nil {
 		s.fault = l.fault(len(l.started), arm)
 	}
@@ -59,7 +64,8 @@ type labSession struct {
 	lab *lab
 	arm string
 	// pace scales the unrecorded window's rate.
-	pace float64
+	pace  float64
+	build string
 	fault
 	closed bool
 }
@@ -129,7 +135,8 @@ func (s *labSession) Record(ctx context.Context, spec Recording) (*recording.Wor
 		w.Keep()
 		return r, nil
 	}
-	return r, w.Commit(&recording.Manifest{DurationNS: r.ElapsedNS, Ended: recording.EndedDuration, Labels: spec.Labels})
+	return r, w.Commit(&recording.Manifest{DurationNS: r.ElapsedNS, Ended: recording.EndedDuration, Labels: spec.Labels,
+		Target: recording.Target{BuildID: s.build}})
 }
 
 func (s *labSession) Close() error {

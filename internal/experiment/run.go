@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"contend/internal/host"
@@ -124,6 +126,9 @@ func (x *execution) watched(ctx context.Context, r Runner, run *Slot, a *Attempt
 	run.Host = &recording.HostWindow{Before: before, After: after}
 	run.Disturbed = disturbed
 	run.Overhead = ratio(throughput(recorded), throughput(plain))
+	if err := x.noteBuild(run); err != nil {
+		return err
+	}
 	return x.keepPlain(run)
 }
 
@@ -164,6 +169,26 @@ func (x *execution) windows(ctx context.Context, r Runner, run *Slot) (plain, re
 		return nil, nil, fmt.Errorf("the recording is not whole: %w", err)
 	}
 	return plain, recorded, nil
+}
+
+// noteBuild keeps the build that a run was of, and warns where it is not that of
+// the arm's runs before: somebody built anew while the experiment went on.
+func (x *execution) noteBuild(run *Slot) error {
+	r, err := recording.Open(filepath.Join(x.Out, run.Dir))
+	if err != nil {
+		return err
+	}
+	run.Build = r.Manifest.Target.BuildID
+	for _, other := range x.state.Runs {
+		if other.Done && other.Arm == run.Arm && other.Build != "" && run.Build != "" && other.Build != run.Build {
+			w := fmt.Sprintf("%s is of another build from pair %d on: the runs of an arm must be of one; begin anew with --force", run.Arm, run.Pair)
+			if !slices.ContainsFunc(x.state.Warnings, func(s string) bool { return strings.HasPrefix(s, run.Arm+" is of another build") }) {
+				x.state.Warnings = append(x.state.Warnings, w)
+			}
+			break
+		}
+	}
+	return nil
 }
 
 // demote takes a recording's name away again: the recorder saw no fault in the

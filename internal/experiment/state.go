@@ -64,6 +64,7 @@ type Slot struct {
 	Arm      string `json:"arm"`
 	Dir      string `json:"dir"`       // of the recording, relative to the experiment's folder
 	PlainDir string `json:"plain_dir"` // of the unrecorded window's result
+	Build    string `json:"build_id,omitempty"`
 
 	Done      bool      `json:"done"`
 	Attempts  []Attempt `json:"attempts,omitempty"`
