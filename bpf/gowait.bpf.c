@@ -10,12 +10,14 @@
  *   readyWithTime        the waker makes that waiter ready
  *   semacquire1, the jump after CALL gopark: the waiter runs again
  *
- * and, in bursts, the slow paths by which locks are released: see holders.h.
+ * and, in bursts, the slow paths by which locks are released, and when goroutines
+ * stop running and run again: see holders.h and chains.h.
  * All are aggregated here; nothing crosses to user space per event.
  */
 #include "gowait.h"
 #include "events.h"
 #include "holders.h"
+#include "chains.h"
 
 /*
  * The waiters queued on addr, found in the runtime's own treap: called when an
@@ -150,8 +152,10 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	if (lifo)
 		count(c, C_REQUEUES);
 	l = lock(c, root, addr, &is_new);
-	if (l)
+	if (l) {
 		lock_change(l, now, 1);
+		log_change(c, l, addr, now);
+	}
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_STARTS);
@@ -184,10 +188,12 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		if (!l->waiters)
 			return; /* another address of this root has waiters, this has none */
 		lock_change(l, now, -1);
+		log_change(c, l, addr, now);
 		count(c, C_DEQUEUES);
 		/* Its release, just before this, did not know the lock yet. */
 		if (is_new && l->sampled) {
-			__u64 delay = claim(c, l, now);
+			struct claimed took;
+			__u64 delay = claim(c, l, now, &took);
 
 			if (delay)
 				charge(c, stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c)), addr, delay);
@@ -302,23 +308,29 @@ static __always_inline void on_contended(struct counters *c, __u64 now, __u64 g,
 static __always_inline void on_release(struct counters *c, __u64 now, enum release how, __u64 lock,
 				       __u64 g, __u64 sp, __u64 bp)
 {
-	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack;
+	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack, readers = 1;
+	struct claimed took[RW_SEMAS] = {};
+	struct hop_key hop = {};
 
-	delay[0] = claim_sema(c, first, now);
+	delay[0] = claim_sema(c, first, now, &took[0]);
 	if (how == RELEASE_READER || how == RELEASE_WRITER) {
 		for (int i = 1; i < RW_SEMAS; i++)
-			delay[i] = claim_sema(c, first + 4 * i, now);
+			delay[i] = claim_sema(c, first + 4 * i, now, &took[i]);
 	}
 	if (how == RELEASE_READER)
-		reader_part(c, lock, delay);
+		readers = reader_part(c, lock, delay);
 	if (how == RELEASE_WRITER)
 		forget_readers(lock);
 	if (!(delay[0] | delay[1] | delay[2]))
 		return;
 	stack = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	hop.stack = stack;
 	for (int i = 0; i < RW_SEMAS; i++) {
-		if (delay[i])
-			charge(c, stack, first + 4 * i, delay[i]);
+		if (!delay[i])
+			continue;
+		charge(c, stack, first + 4 * i, delay[i]);
+		hop.sema = first + 4 * i;
+		charge_hops(c, &took[i], &hop, g, readers);
 	}
 }
 
@@ -346,6 +358,22 @@ int gowait_release(struct pt_regs *ctx)
 		}
 		on_release(c, now, how, lock, g, sp, bp);
 	}
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_absence(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 gp = ctx->ax, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	enum absence_probe how = bpf_get_attach_cookie(ctx);
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now))
+		on_absence(c, now, how, g, gp, sp, bp);
 	leave(c);
 	return 0;
 }

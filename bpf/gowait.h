@@ -120,6 +120,7 @@ enum counter {
 	C_PARKED,
 	C_BUSY_LOCKS,
 	C_LOST_CHARGES,
+	C_LOST_HOPS,
 	COUNTERS,
 };
 

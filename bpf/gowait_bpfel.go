@@ -13,6 +13,38 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type GowaitAbsenceLayout struct {
+	_          structs.HostLayout
+	Gopark     uint64
+	GoparkEnd  uint64
+	Waitreason uint32
+	Unused     uint32
+}
+
+type GowaitAbsenceProbe uint32
+
+const (
+	GowaitAbsenceProbeABSENCE_PARK  GowaitAbsenceProbe = 0
+	GowaitAbsenceProbeABSENCE_RUN   GowaitAbsenceProbe = 1
+	GowaitAbsenceProbeABSENCE_ENTER GowaitAbsenceProbe = 2
+	GowaitAbsenceProbeABSENCE_EXIT  GowaitAbsenceProbe = 3
+)
+
+type GowaitAbsences struct {
+	_       structs.HostLayout
+	Start   uint64
+	Syscall uint64
+	N       uint64
+	Last    [8]struct {
+		_      structs.HostLayout
+		Start  uint64
+		Stop   uint64
+		Sema   uint64
+		Stack  uint64
+		Reason uint64
+	}
+}
+
 type GowaitBurst struct {
 	_      structs.HostLayout
 	Start  uint64
@@ -54,12 +86,13 @@ const (
 	GowaitCounterC_PARKED            GowaitCounter = 28
 	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 29
 	GowaitCounterC_LOST_CHARGES      GowaitCounter = 30
-	GowaitCounterCOUNTERS            GowaitCounter = 31
+	GowaitCounterC_LOST_HOPS         GowaitCounter = 31
+	GowaitCounterCOUNTERS            GowaitCounter = 32
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [31]uint64
+	N [32]uint64
 }
 
 type GowaitEdge uint32
@@ -103,6 +136,26 @@ type GowaitHeldSum struct {
 	_     structs.HostLayout
 	Count uint64
 	Delay uint64
+}
+
+type GowaitHopKey struct {
+	_      structs.HostLayout
+	Stack  uint64
+	Sema   uint64
+	At     uint64
+	On     uint64
+	Reason uint64
+}
+
+type GowaitLockLog struct {
+	_   structs.HostLayout
+	Seq uint64
+	N   uint64
+	At  [16]struct {
+		_     structs.HostLayout
+		Clock uint64
+		Sum   uint64
+	}
 }
 
 type GowaitLockState struct {
@@ -186,31 +239,37 @@ type GowaitWaitSum struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	GowaitMapCounts         = "counts"
-	GowaitMapGoroutines     = "goroutines"
-	GowaitMapHeld           = "held"
-	GowaitMapLocks          = "locks"
-	GowaitMapLostWaits      = "lost_waits"
-	GowaitMapPairs          = "pairs"
-	GowaitMapReaderShares   = "reader_shares"
-	GowaitMapScratches      = "scratches"
-	GowaitMapStacks         = "stacks"
-	GowaitMapWaits          = "waits"
-	GowaitProgGowaitDequeue = "gowait_dequeue"
-	GowaitProgGowaitQueue   = "gowait_queue"
-	GowaitProgGowaitReady   = "gowait_ready"
-	GowaitProgGowaitRelease = "gowait_release"
-	GowaitProgGowaitRun     = "gowait_run"
-	GowaitVarBursts         = "bursts"
-	GowaitVarCounterType    = "counter_type"
-	GowaitVarCurrentBurst   = "current_burst"
-	GowaitVarLayout         = "layout"
-	GowaitVarReleaseType    = "release_type"
-	GowaitVarTargetNsDev    = "target_ns_dev"
-	GowaitVarTargetNsIno    = "target_ns_ino"
-	GowaitVarTargetTgid     = "target_tgid"
-	GowaitVarWindowStart    = "window_start"
-	GowaitVarWindowStop     = "window_stop"
+	GowaitMapAbsences         = "absences"
+	GowaitMapCounts           = "counts"
+	GowaitMapGoroutines       = "goroutines"
+	GowaitMapHeld             = "held"
+	GowaitMapHops             = "hops"
+	GowaitMapLockLogs         = "lock_logs"
+	GowaitMapLocks            = "locks"
+	GowaitMapLostWaits        = "lost_waits"
+	GowaitMapPairs            = "pairs"
+	GowaitMapReaderShares     = "reader_shares"
+	GowaitMapScratches        = "scratches"
+	GowaitMapStacks           = "stacks"
+	GowaitMapWaits            = "waits"
+	GowaitProgGowaitAbsence   = "gowait_absence"
+	GowaitProgGowaitDequeue   = "gowait_dequeue"
+	GowaitProgGowaitQueue     = "gowait_queue"
+	GowaitProgGowaitReady     = "gowait_ready"
+	GowaitProgGowaitRelease   = "gowait_release"
+	GowaitProgGowaitRun       = "gowait_run"
+	GowaitVarAbsenceLayout    = "absence_layout"
+	GowaitVarAbsenceProbeType = "absence_probe_type"
+	GowaitVarBursts           = "bursts"
+	GowaitVarCounterType      = "counter_type"
+	GowaitVarCurrentBurst     = "current_burst"
+	GowaitVarLayout           = "layout"
+	GowaitVarReleaseType      = "release_type"
+	GowaitVarTargetNsDev      = "target_ns_dev"
+	GowaitVarTargetNsIno      = "target_ns_ino"
+	GowaitVarTargetTgid       = "target_tgid"
+	GowaitVarWindowStart      = "window_start"
+	GowaitVarWindowStop       = "window_stop"
 )
 
 // LoadGowait returns the embedded CollectionSpec for Gowait.
@@ -255,6 +314,7 @@ type GowaitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitProgramSpecs struct {
+	GowaitAbsence *ebpf.ProgramSpec `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.ProgramSpec `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.ProgramSpec `ebpf:"gowait_queue"`
 	GowaitReady   *ebpf.ProgramSpec `ebpf:"gowait_ready"`
@@ -266,9 +326,12 @@ type GowaitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitMapSpecs struct {
+	Absences     *ebpf.MapSpec `ebpf:"absences"`
 	Counts       *ebpf.MapSpec `ebpf:"counts"`
 	Goroutines   *ebpf.MapSpec `ebpf:"goroutines"`
 	Held         *ebpf.MapSpec `ebpf:"held"`
+	Hops         *ebpf.MapSpec `ebpf:"hops"`
+	LockLogs     *ebpf.MapSpec `ebpf:"lock_logs"`
 	Locks        *ebpf.MapSpec `ebpf:"locks"`
 	LostWaits    *ebpf.MapSpec `ebpf:"lost_waits"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
@@ -282,16 +345,18 @@ type GowaitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
-	Bursts       *ebpf.VariableSpec `ebpf:"bursts"`
-	CounterType  *ebpf.VariableSpec `ebpf:"counter_type"`
-	CurrentBurst *ebpf.VariableSpec `ebpf:"current_burst"`
-	Layout       *ebpf.VariableSpec `ebpf:"layout"`
-	ReleaseType  *ebpf.VariableSpec `ebpf:"release_type"`
-	TargetNsDev  *ebpf.VariableSpec `ebpf:"target_ns_dev"`
-	TargetNsIno  *ebpf.VariableSpec `ebpf:"target_ns_ino"`
-	TargetTgid   *ebpf.VariableSpec `ebpf:"target_tgid"`
-	WindowStart  *ebpf.VariableSpec `ebpf:"window_start"`
-	WindowStop   *ebpf.VariableSpec `ebpf:"window_stop"`
+	AbsenceLayout    *ebpf.VariableSpec `ebpf:"absence_layout"`
+	AbsenceProbeType *ebpf.VariableSpec `ebpf:"absence_probe_type"`
+	Bursts           *ebpf.VariableSpec `ebpf:"bursts"`
+	CounterType      *ebpf.VariableSpec `ebpf:"counter_type"`
+	CurrentBurst     *ebpf.VariableSpec `ebpf:"current_burst"`
+	Layout           *ebpf.VariableSpec `ebpf:"layout"`
+	ReleaseType      *ebpf.VariableSpec `ebpf:"release_type"`
+	TargetNsDev      *ebpf.VariableSpec `ebpf:"target_ns_dev"`
+	TargetNsIno      *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetTgid       *ebpf.VariableSpec `ebpf:"target_tgid"`
+	WindowStart      *ebpf.VariableSpec `ebpf:"window_start"`
+	WindowStop       *ebpf.VariableSpec `ebpf:"window_stop"`
 }
 
 // GowaitObjects contains all objects after they have been loaded into the kernel.
@@ -314,9 +379,12 @@ func (o *GowaitObjects) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitMaps struct {
+	Absences     *ebpf.Map `ebpf:"absences"`
 	Counts       *ebpf.Map `ebpf:"counts"`
 	Goroutines   *ebpf.Map `ebpf:"goroutines"`
 	Held         *ebpf.Map `ebpf:"held"`
+	Hops         *ebpf.Map `ebpf:"hops"`
+	LockLogs     *ebpf.Map `ebpf:"lock_logs"`
 	Locks        *ebpf.Map `ebpf:"locks"`
 	LostWaits    *ebpf.Map `ebpf:"lost_waits"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
@@ -328,9 +396,12 @@ type GowaitMaps struct {
 
 func (m *GowaitMaps) Close() error {
 	return _GowaitClose(
+		m.Absences,
 		m.Counts,
 		m.Goroutines,
 		m.Held,
+		m.Hops,
+		m.LockLogs,
 		m.Locks,
 		m.LostWaits,
 		m.Pairs,
@@ -345,22 +416,25 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
-	Bursts       *ebpf.Variable `ebpf:"bursts"`
-	CounterType  *ebpf.Variable `ebpf:"counter_type"`
-	CurrentBurst *ebpf.Variable `ebpf:"current_burst"`
-	Layout       *ebpf.Variable `ebpf:"layout"`
-	ReleaseType  *ebpf.Variable `ebpf:"release_type"`
-	TargetNsDev  *ebpf.Variable `ebpf:"target_ns_dev"`
-	TargetNsIno  *ebpf.Variable `ebpf:"target_ns_ino"`
-	TargetTgid   *ebpf.Variable `ebpf:"target_tgid"`
-	WindowStart  *ebpf.Variable `ebpf:"window_start"`
-	WindowStop   *ebpf.Variable `ebpf:"window_stop"`
+	AbsenceLayout    *ebpf.Variable `ebpf:"absence_layout"`
+	AbsenceProbeType *ebpf.Variable `ebpf:"absence_probe_type"`
+	Bursts           *ebpf.Variable `ebpf:"bursts"`
+	CounterType      *ebpf.Variable `ebpf:"counter_type"`
+	CurrentBurst     *ebpf.Variable `ebpf:"current_burst"`
+	Layout           *ebpf.Variable `ebpf:"layout"`
+	ReleaseType      *ebpf.Variable `ebpf:"release_type"`
+	TargetNsDev      *ebpf.Variable `ebpf:"target_ns_dev"`
+	TargetNsIno      *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetTgid       *ebpf.Variable `ebpf:"target_tgid"`
+	WindowStart      *ebpf.Variable `ebpf:"window_start"`
+	WindowStop       *ebpf.Variable `ebpf:"window_stop"`
 }
 
 // GowaitPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitPrograms struct {
+	GowaitAbsence *ebpf.Program `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.Program `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.Program `ebpf:"gowait_queue"`
 	GowaitReady   *ebpf.Program `ebpf:"gowait_ready"`
@@ -370,6 +444,7 @@ type GowaitPrograms struct {
 
 func (p *GowaitPrograms) Close() error {
 	return _GowaitClose(
+		p.GowaitAbsence,
 		p.GowaitDequeue,
 		p.GowaitQueue,
 		p.GowaitReady,

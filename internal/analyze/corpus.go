@@ -33,6 +33,7 @@ type runData struct {
 	index         int // in its side
 	rows          []row
 	holders       []row // lock time charged to holders or wakers
+	chains        []row // lock time charged to what holders waited for
 	threads       []row // thread off-CPU rows, when those are not the rows
 	parked        []row // waits other than for locks, of parts of the window, when those are not among the rows
 	wall          int64
@@ -106,6 +107,11 @@ func (c *corpus) readSide(index int, s Side) (*sideData, error) {
 		}
 		if c.profile == recording.Waits && r.Profiles[recording.Holders] != nil {
 			if rd.holders, err = c.read(recording.Holders, r, &sd.notes); err != nil {
+				return nil, err
+			}
+		}
+		if c.profile == recording.Waits && r.Profiles[recording.Chains] != nil {
+			if rd.chains, err = c.read(recording.Chains, r, &sd.notes); err != nil {
 				return nil, err
 			}
 		}

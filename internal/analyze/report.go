@@ -22,6 +22,7 @@ type Report struct {
 	Locks      []Lock              `json:"locks"`
 	Boundaries []Boundary          `json:"boundaries"`
 	Roots      []Root              `json:"roots"`
+	Chains     []Chain             `json:"chains,omitempty"` // of locks whose holders waited for others
 	Functions  []Root              `json:"functions,omitempty"`
 	Wakers     []Root              `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
 	Categories []Root              `json:"categories,omitempty"` // blocked time by the rules' categories
@@ -85,6 +86,7 @@ type Lock struct {
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
 	Instances    int      `json:"instances"` // the most that one process had
+	Spread       *Spread  `json:"spread,omitempty"`
 	MeanNS       float64  `json:"mean_ns"`
 	P50NS        int64    `json:"p50_ns"` // lower bounds, from power-of-two buckets
 	P99NS        int64    `json:"p99_ns"`
@@ -99,6 +101,11 @@ type Lock struct {
 	Waiters         []Site   `json:"waiters"`
 	Wakers          []Site   `json:"wakers"`
 	Holders         []Holder `json:"holders,omitempty"`
+	// HolderWaits are what the holders waited for meanwhile, the most first;
+	// HeldInIO is the share of the lock's delay in which that was I/O, nil where
+	// it was not captured.
+	HolderWaits []HolderWait `json:"holder_waits,omitempty"`
+	HeldInIO    *float64     `json:"held_in_io,omitempty"`
 	// Pairs join the two lists: who waited, and who ended those waits.
 	Pairs []WaitPair `json:"pairs,omitempty"`
 	// TopInstances are the instances with the most delay, of all processes.

@@ -40,6 +40,7 @@ func (c *corpus) report(index int) *Report {
 	r.Goroutines.addParts(r.Parts)
 	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
+	r.Chains = chains(r.Locks)
 	app := r.Totals.BlockedAppNS
 	r.Boundaries = boundaryTable(sd, app)
 	r.Roots = rootTable(sd, app, func(s *stack) []string { return []string{s.rootName()} })

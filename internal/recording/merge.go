@@ -62,8 +62,10 @@ func Merge(all []*Recording) (*Merged, error) {
 			}
 			last := bursts
 			for _, s := range p.Sample {
-				for k, addr := range s.NumLabel[LabelLockAddr] {
-					s.NumLabel[LabelLockAddr][k] = int64(apart(uint64(addr), processes[i]))
+				for _, label := range []string{LabelLockAddr, LabelOnAddr} {
+					for k, addr := range s.NumLabel[label] {
+						s.NumLabel[label][k] = int64(apart(uint64(addr), processes[i]))
+					}
 				}
 				for k, n := range s.NumLabel[LabelBurst] { // numbered from 1 in each recording
 					s.NumLabel[LabelBurst][k] = n + bursts

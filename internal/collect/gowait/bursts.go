@@ -46,20 +46,18 @@ type bursts struct {
 	length int64 // their time so far: the burst clock, ns
 	grace  int64 // time that probes stayed after them, ns
 
-	groups    []heldSums // of groupSize bursts each
+	groups    []burstSums // of groupSize bursts each
 	groupSize int
-	seen      heldSums // all groups together
+	seen      burstSums // all groups together
 
 	stop   int64 // of the window, ns; set before cancel
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-type heldSums map[bpf.GowaitHeldKey]bpf.GowaitHeldSum
-
 // startHolders begins the bursts of a window that starts at a reading of the clock.
 func (c *Collector) startHolders(start int64) error {
-	b := &bursts{groupSize: 1, seen: heldSums{}}
+	b := &bursts{groupSize: 1, seen: newBurstSums()}
 	c.window.bursts = b
 	switch {
 	case c.releases.missing != nil || c.options.Holders == HoldersOff || c.options.Holders == "":
@@ -181,21 +179,15 @@ func (c *Collector) readHeld(b *bursts) error {
 	if b.n == 0 {
 		return nil
 	}
-	group := heldSums{}
-	err := each(c.objects.Held, func(k bpf.GowaitHeldKey, v bpf.GowaitHeldSum) {
-		old := b.seen[k]
-		b.seen[k] = v
-		if v.Delay > old.Delay {
-			group[k] = bpf.GowaitHeldSum{Count: v.Count - old.Count, Delay: v.Delay - old.Delay}
-		}
-	})
+	group := newBurstSums()
+	err := errors.Join(gained(c.objects.Held, b.seen.held, group.held), gained(c.objects.Hops, b.seen.hops, group.hops))
 	b.addGroup(group)
 	return err
 }
 
 // addGroup adds a burst's sums, and bounds the number of groups: twice as many
 // bursts in half as many groups are as good for an interval.
-func (b *bursts) addGroup(g heldSums) {
+func (b *bursts) addGroup(g burstSums) {
 	if last := (b.n - 1) / b.groupSize; last < len(b.groups) {
 		b.groups[last].merge(g)
 	} else {
@@ -214,13 +206,6 @@ func (b *bursts) addGroup(g heldSums) {
 	}
 	b.groups = halved
 	b.groupSize *= 2
-}
-
-func (s heldSums) merge(o heldSums) {
-	for k, v := range o {
-		old := s[k]
-		s[k] = bpf.GowaitHeldSum{Count: old.Count + v.Count, Delay: old.Delay + v.Delay}
-	}
 }
 
 // detach takes probes out. The kernel does that at once, but then waits for a grace

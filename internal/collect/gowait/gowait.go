@@ -72,6 +72,8 @@ type Collector struct {
 	noRun error // why time on the run queue is not captured, or nil
 
 	releases   releases
+	absences   absences
+	reasons    reasons // names of the runtime's wait reasons; only where holders are captured
 	burstSlots [2]bpf.GowaitBurst
 	burstSlot  uint32                // the current one
 	closing    sync.WaitGroup        // links of former bursts
@@ -121,6 +123,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if c.options.Mode != ModeLocks && c.options.Mode != "" && o.Stacks == 0 {
 		c.options.Stacks = 2 * defaultStacks
 	}
+	c.absences = findAbsences(b, layout, p.Bias)
 	c.table, c.blind = findSemtable(p, b, layout)
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
@@ -135,15 +138,18 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 		return nil, errors.Join(err, c.Close())
 	}
 	c.noRun = probes.noRun
+	if err := c.openParks(layout); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if o.Holders != HoldersOff && o.Holders != "" {
+		c.learnReasons()
+	}
 	if o.Holders == HoldersExact && c.releases.missing == nil {
 		links, err := c.attachReleases()
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		c.links = append(c.links, links...)
-	}
-	if err := c.openParks(layout); err != nil {
-		return nil, errors.Join(err, c.Close())
 	}
 	// Where the kernel refuses, the programs' run time stays 0: unknown.
 	if stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
@@ -181,7 +187,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 			spec.Maps[name].MaxEntries = entries
 		}
 	}
-	if err := errors.Join(c.describeTarget(spec), setVariables(spec, map[string]any{bpf.GowaitVarLayout: layout})); err != nil {
+	if err := errors.Join(c.describeTarget(spec), setVariables(spec, map[string]any{bpf.GowaitVarLayout: layout, bpf.GowaitVarAbsenceLayout: c.absences.layout})); err != nil {
 		return err
 	}
 	return explain("loading the programs", spec.LoadAndAssign(&c.objects, nil))

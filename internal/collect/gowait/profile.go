@@ -43,6 +43,10 @@ type sampleKey struct {
 	reason, class, open, site, charge string
 	bucket                            int
 	burst                             int // from 1; 0 for none
+
+	// Of what a holder waited for:
+	holder string // where it released the lock at addr
+	on     uint64 // the lock that it waited for, 0 for anything else
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -108,6 +112,7 @@ func (b *builder) add(k sampleKey, v values) {
 			recording.LabelOpen:   k.open,
 			recording.LabelWaker:  k.site,
 			recording.LabelCharge: k.charge,
+			recording.LabelHolder: k.holder,
 		} {
 			if value != "" {
 				s.Label[label] = []string{value}
@@ -115,6 +120,9 @@ func (b *builder) add(k sampleKey, v values) {
 		}
 		if k.addr != 0 {
 			s.NumLabel[recording.LabelLockAddr] = []int64{int64(k.addr)}
+		}
+		if k.on != 0 {
+			s.NumLabel[recording.LabelOnAddr] = []int64{int64(k.on)}
 		}
 		if k.burst != 0 {
 			s.NumLabel[recording.LabelBurst] = []int64{int64(k.burst)}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
@@ -14,8 +15,15 @@ import (
 // releases are the probes that see who gives a lock up. They share one program,
 // which tells them apart by their cookie.
 type releases struct {
-	offsets, cookies []uint64
-	missing          error // why holders cannot be captured, or nil
+	probeSet
+	missing error // why holders cannot be captured, or nil
+}
+
+// probeSet is places to probe with one program.
+type probeSet struct{ offsets, cookies []uint64 }
+
+func (s *probeSet) add(offset, cookie uint64) {
+	s.offsets, s.cookies = append(s.offsets, offset), append(s.cookies, cookie)
 }
 
 // releaseFuncs are what the probes of a burst are on. A program that has no use
@@ -59,8 +67,7 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 		case err != nil && f.name != funcLockSlow:
 			r.missing = errors.Join(r.missing, err)
 		case err == nil:
-			r.offsets = append(r.offsets, point.Offset)
-			r.cookies = append(r.cookies, uint64(f.how))
+			r.add(point.Offset, uint64(f.how))
 		}
 	}
 	if len(r.offsets) == 0 && r.missing == nil {
@@ -69,29 +76,43 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 	return r
 }
 
-// attachReleases puts the probes in place, within some 0.1 ms. Bursts attach and
-// detach because a probe that stays costs the target a trap at every release, about
-// twenty times as many as there are waits, even if its program does nothing.
+// attachReleases puts the probes of releases and of absences in place, within some
+// 0.2 ms. Bursts attach and detach because a probe that stays costs the target a trap
+// at every release, about twenty times as many as there are waits, even if its program
+// does nothing.
 func (c *Collector) attachReleases() ([]link.Link, error) {
 	exe, err := link.OpenExecutable(c.process.Exe)
 	if err != nil {
 		return nil, fmt.Errorf("opening the target's executable: %w", err)
 	}
-	prog := c.objects.GowaitRelease
+	var absent []link.Link
+	if c.absences.missing == nil { // first: a hold whose release is seen has its absences seen
+		if absent, err = c.attachSet(exe, c.objects.GowaitAbsence, c.absences.probeSet); err != nil {
+			return nil, explain("probing what holders wait for", err)
+		}
+	}
+	links, err := c.attachSet(exe, c.objects.GowaitRelease, c.releases.probeSet)
+	if err != nil {
+		return nil, errors.Join(explain("probing the releases of locks", err), closeAll(absent))
+	}
+	return append(links, absent...), nil
+}
+
+func (c *Collector) attachSet(exe *link.Executable, prog *ebpf.Program, set probeSet) ([]link.Link, error) {
 	if c.attach == attachUprobeMulti {
 		l, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
-			Addresses: c.releases.offsets, Cookies: c.releases.cookies, PID: uint32(c.process.PID),
+			Addresses: set.offsets, Cookies: set.cookies, PID: uint32(c.process.PID),
 		})
 		if err != nil {
-			return nil, explain("probing the releases of locks", err)
+			return nil, err
 		}
 		return []link.Link{l}, nil
 	}
 	var links []link.Link
-	for i, offset := range c.releases.offsets {
-		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: c.releases.cookies[i], PID: c.process.PID})
+	for i, offset := range set.offsets {
+		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: set.cookies[i], PID: c.process.PID})
 		if err != nil {
-			return nil, errors.Join(explain("probing the releases of locks", err), closeAll(links))
+			return nil, errors.Join(err, closeAll(links))
 		}
 		links = append(links, l)
 	}

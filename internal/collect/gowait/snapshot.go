@@ -25,8 +25,9 @@ type snapshot struct {
 	since    map[uint64]int64 // by g of those: a moment by which it waited already
 	parts    []*part          // of the window in which all waits were captured
 
-	bursts *bursts // what was charged to holders, may be nil
-	exact  bool    // the one burst is the window
+	bursts  *bursts // what was charged to holders, may be nil
+	exact   bool    // the one burst is the window
+	reasons reasons
 
 	counts  counters // of the window
 	runNS   int64    // the programs' run time in the window
@@ -64,6 +65,7 @@ func (c *Collector) read() (*snapshot, error) {
 	)
 	if s.bursts = c.window.bursts; s.bursts != nil {
 		s.exact = c.options.Holders == HoldersExact
+		s.reasons = c.reasons
 		err = errors.Join(err, c.readHeld(s.bursts))
 	}
 	if err != nil {
@@ -109,6 +111,9 @@ func (c *Collector) clear() error {
 		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
 		clearMap[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
 		clearMap[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
+		clearMap[uint64, bpf.GowaitAbsences](c.objects.Absences),
+		clearMap[uint64, bpf.GowaitLockLog](c.objects.LockLogs),
+		clearMap[bpf.GowaitHopKey, bpf.GowaitHeldSum](c.objects.Hops),
 		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
 	)
 }
@@ -154,7 +159,7 @@ func (c *Collector) readCounters() (counters, error) {
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
 	o := &c.objects
-	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease)
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease, o.GowaitAbsence)
 }
 
 func programsTime(programs ...*ebpf.Program) (int64, error) {
