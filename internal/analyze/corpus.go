@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"contend/internal/recording"
 )
@@ -39,6 +40,7 @@ type runData struct {
 	wall          int64
 	parkedWall    int64            // length of those parts
 	heldUp        map[uint64]int64 // lock address → wall time with a waiter
+	ranks         map[uint64]int   // lock address → rank among the instances of its lock, see rankName
 }
 
 // lockClass is a named class of lock instances.
@@ -81,8 +83,8 @@ func newCorpus(sides []Side, o Options) (*corpus, error) {
 }
 
 func (o *Options) check() error {
-	if !slices.Contains([]string{"", ByLock, ByInstance, ByBoundary, ByRoot, ByWaker, ByFunction}, o.By) {
-		return usagef("--by %s is unknown; it is lock, instance, boundary, root, waker or function", o.By)
+	if o.By != "" && !slices.Contains(Bys(), o.By) {
+		return usagef("--by %s is unknown; there are %s", o.By, strings.Join(Bys(), ", "))
 	}
 	if !slices.Contains([]string{"", PerOperation, PerSecond}, o.Per) {
 		return usagef("--per %s is unknown; it is operation or second", o.Per)

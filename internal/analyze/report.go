@@ -30,8 +30,10 @@ type Report struct {
 	Rules      []RuleTake          `json:"rules,omitempty"`
 	Holding    *Holding            `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
 	// Elsewhere is where goroutines wait that is neither blocked nor idle:
-	// back-pressure and hand-off.
-	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
+	// back-pressure and hand-off. Idle is where they, or threads, wait for work.
+	Elsewhere  []Elsewhere  `json:"elsewhere,omitempty"`
+	Idle       []Elsewhere  `json:"idle,omitempty"`
+	HandedOver []HandedOver `json:"handed_over,omitempty"`
 	// Parts says for how long waits other than for locks were captured, where
 	// that is not all of the window. Of them are Elsewhere, the rules other than
 	// for locks, and their averages in Goroutines; they are not in the totals.
@@ -142,9 +144,10 @@ type Boundary struct {
 	Share       float64 `json:"share"`
 }
 
-// Elsewhere is back-pressure and hand-off by boundary.
+// Elsewhere is back-pressure, hand-off or idle time by boundary.
 type Elsewhere struct {
 	Category    string  `json:"category"`
+	Rule        string  `json:"rule,omitempty"` // of idle time: that called it so
 	Boundary    string  `json:"boundary"`
 	Blocker     string  `json:"blocker"`
 	Class       string  `json:"class"`

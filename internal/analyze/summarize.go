@@ -52,7 +52,9 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
-	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts)
+	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts, catBackPressure, catHandoff)
+	r.Idle = elsewhereTable(sd, r.Totals, r.Parts, catIdle)
+	r.HandedOver = c.handedOverTable(sd)
 	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	if !c.options.SkipFlames {
