@@ -238,21 +238,66 @@ static __always_inline void charge_hop(struct counters *c, struct hop_key *k, __
 	__sync_fetch_and_add(&v->delay, delay);
 }
 
+/* Who releases a lock. */
+struct releaser {
+	__u64 g;
+	__u64 now;
+	__u64 readers; /* among how many the charge is shared */
+	__u64 reads;   /* it is one of them */
+	__u64 first;   /* the lock's semaphores, from the first to the last */
+	__u64 last;
+};
+
+static __always_inline int of_lock(struct releaser *by, __u64 sema)
+{
+	return sema >= by->first && sema <= by->last;
+}
+
+/*
+ * hold_known is the first moment since which the lock is known to be the releaser's:
+ * it was woken for it after the release before, or others found it taken. Readers
+ * were all in before the writer came that waits for them. What a goroutine waited for
+ * before it took the lock, while the lock was free, is no part of the hold.
+ */
+static __always_inline __u64 hold_known(struct claimed *s, struct releaser *by, struct absences *a)
+{
+	struct goroutine *gr = bpf_map_lookup_elem(&goroutines, &by->g);
+	__u64 own = 0, last = a->n - 1;
+
+	if (by->reads)
+		return 0;
+	if (gr && of_lock(by, gr->key.addr))
+		own = gr->ended;
+	else if (gr && of_lock(by, gr->before_addr))
+		own = gr->before_end;
+	for (__u32 i = 0; i < ABSENCES && i <= last; i++) {
+		struct absence *at = &a->last[(last - i) & (ABSENCES - 1)];
+
+		if (of_lock(by, at->sema) && at->stop > own)
+			own = at->stop;
+	}
+	if (own && own >= s->claimed)
+		return s->held && s->held < own ? s->held : own;
+	return s->held ?: by->now;
+}
+
 /*
  * charge_hops splits what a release was charged by what its goroutine waited for
- * meanwhile. readers share it. The goroutine's own wait for the lock is no hop: it
- * ended when the lock became its own. Like integral_at it is a global function, which
- * the verifier looks at once, not at every call.
+ * meanwhile. Like integral_at it is a global function, which the verifier looks at
+ * once, not at every call.
  */
-__noinline int charge_hops(struct counters *c, struct claimed *s, struct hop_key *k, __u64 g, __u64 readers)
+__noinline int charge_hops(struct counters *c, struct claimed *s, struct hop_key *k, struct releaser *by)
 {
-	struct absences *a = bpf_map_lookup_elem(&absences, &g);
 	volatile struct burst *b = burst_now();
 	struct stack_scratch *scratch;
 	struct lock_log *log;
-	__u64 last, from = 0, to;
+	struct absences *a;
+	__u64 last, since, from = 0, to;
 
-	if (!c || !s || !k || !a || !a->n || s->to <= s->from)
+	if (!c || !s || !k || !by || s->to <= s->from)
+		return 0;
+	a = bpf_map_lookup_elem(&absences, &by->g);
+	if (!a || !a->n)
 		return 0;
 	last = a->n - 1;
 	if (a->last[last & (ABSENCES - 1)].stop <= b->start)
@@ -267,19 +312,20 @@ __noinline int charge_hops(struct counters *c, struct claimed *s, struct hop_key
 		count(c, C_LOST_HOPS);
 		goto out;
 	}
+	since = hold_known(s, by, a);
 	for (__u32 i = 0; i < ABSENCES && i <= last; i++) {
 		struct absence *at = &a->last[(last - i) & (ABSENCES - 1)];
 
 		to = integral_at(log, s, burst_clock(b, at->stop));
-		if (to <= s->from)
+		if (to <= s->from || at->stop <= since || of_lock(by, at->sema))
 			goto out; /* before the hold, as are all older ones */
-		from = integral_at(log, s, burst_clock(b, at->start));
-		if (to <= from || at->sema == k->sema)
+		from = integral_at(log, s, burst_clock(b, at->start > since ? at->start : since));
+		if (to <= from)
 			continue;
 		k->at = at->stack;
 		k->on = at->sema;
 		k->reason = at->reason;
-		charge_hop(c, k, (to - from) / (readers ?: 1));
+		charge_hop(c, k, (to - from) / (by->readers ?: 1));
 	}
 	if (last >= ABSENCES && from > s->from)
 		count(c, C_LOST_HOPS); /* older ones may belong to the hold, too */
@@ -343,9 +389,16 @@ static __always_inline void on_absence_run(struct counters *c, __u64 now, __u64 
 	}
 	gr = bpf_map_lookup_elem(&goroutines, &g);
 	if (gr && gr->ready && gr->ready >= a->start) { /* not yet reset by on_run: a semaphore's waiter */
+		struct absence *before = &a->last[(a->n - 1) & (ABSENCES - 1)];
+
 		stop = gr->ready;
 		sema = gr->key.addr;
 		stack = gr->key.waiter;
+		if (gr->again && a->n && before->sema == sema) { /* it has not had the lock meanwhile */
+			before->stop = stop;
+			a->start = 0;
+			return;
+		}
 	} else {
 		stack = stack_id(c, pc, read_word(g + layout.sched_sp, c), read_word(g + layout.sched_bp, c),
 				 read_word(g + layout.stack_hi, c));

@@ -170,6 +170,9 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 		count(c, C_OVERWRITTEN);
 	gr->ready = 0;
 	gr->queued = now;
+	gr->again = lifo;
+	gr->before_addr = gr->key.addr;
+	gr->before_end = gr->ended;
 	gr->key.addr = addr;
 	gr->key.waker = 0;
 	gr->key.bucket = 0;
@@ -270,6 +273,7 @@ static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u
 	}
 	waiter->queued = 0;
 	waiter->ready = now;
+	waiter->ended = end;
 }
 
 static __always_inline void on_run(struct counters *c, __u64 now, __u64 g)
@@ -308,7 +312,8 @@ static __always_inline void on_contended(struct counters *c, __u64 now, __u64 g,
 static __always_inline void on_release(struct counters *c, __u64 now, enum release how, __u64 lock,
 				       __u64 g, __u64 sp, __u64 bp)
 {
-	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack, readers = 1;
+	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack;
+	struct releaser by = {.g = g, .now = now, .readers = 1, .first = first, .last = first};
 	struct claimed took[RW_SEMAS] = {};
 	struct hop_key hop = {};
 
@@ -316,9 +321,12 @@ static __always_inline void on_release(struct counters *c, __u64 now, enum relea
 	if (how == RELEASE_READER || how == RELEASE_WRITER) {
 		for (int i = 1; i < RW_SEMAS; i++)
 			delay[i] = claim_sema(c, first + 4 * i, now, &took[i]);
+		by.last = first + 4 * (RW_SEMAS - 1);
 	}
-	if (how == RELEASE_READER)
-		readers = reader_part(c, lock, delay);
+	if (how == RELEASE_READER) {
+		by.readers = reader_part(c, lock, delay);
+		by.reads = 1;
+	}
 	if (how == RELEASE_WRITER)
 		forget_readers(lock);
 	if (!(delay[0] | delay[1] | delay[2]))
@@ -330,7 +338,7 @@ static __always_inline void on_release(struct counters *c, __u64 now, enum relea
 			continue;
 		charge(c, stack, first + 4 * i, delay[i]);
 		hop.sema = first + 4 * i;
-		charge_hops(c, &took[i], &hop, g, readers);
+		charge_hops(c, &took[i], &hop, &by);
 	}
 }
 

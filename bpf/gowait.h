@@ -59,6 +59,12 @@ struct goroutine {
 	__u64 dequeued; /* clock reading of its last dequeue, until used */
 	__u64 dequeued_addr;
 
+	/* What it waited for before, for chains.h; of the last wait, key.addr and: */
+	__u64 ended;
+	__u64 again;       /* it was woken, lost the lock to another, and waits for it again */
+	__u64 before_addr; /* the wait before the last */
+	__u64 before_end;
+
 	__u64 contended; /* semaphore of the mutex that it found taken in a burst, until it waits for it */
 };
 
@@ -80,6 +86,11 @@ struct lock_state {
 	__u64 sampled; /* integral of waiters over the burst clock, ns */
 	__u64 base;    /* what that was when the burst began in which the lock last changed */
 	__u64 charged; /* how much of it is charged */
+
+	/* For what holders wait for, see chains.h. */
+	__u64 claimed;  /* when it was last charged */
+	__u64 dequeued; /* when a waiter was last taken out */
+	__u64 held;     /* the first moment after both at which it was surely held, or 0 */
 };
 
 struct pair {

@@ -123,6 +123,10 @@ type GowaitGoroutine struct {
 	Key          GowaitWaitKey
 	Dequeued     uint64
 	DequeuedAddr uint64
+	Ended        uint64
+	Again        uint64
+	BeforeAddr   uint64
+	BeforeEnd    uint64
 	Contended    uint64
 }
 
@@ -159,17 +163,20 @@ type GowaitLockLog struct {
 }
 
 type GowaitLockState struct {
-	_       structs.HostLayout
-	Root    uint64
-	Waiters uint64
-	Changed uint64
-	HeldUp  uint64
-	Waited  uint64
-	Seq     uint64
-	Clock   uint64
-	Sampled uint64
-	Base    uint64
-	Charged uint64
+	_        structs.HostLayout
+	Root     uint64
+	Waiters  uint64
+	Changed  uint64
+	HeldUp   uint64
+	Waited   uint64
+	Seq      uint64
+	Clock    uint64
+	Sampled  uint64
+	Base     uint64
+	Charged  uint64
+	Claimed  uint64
+	Dequeued uint64
+	Held     uint64
 }
 
 type GowaitPair struct {

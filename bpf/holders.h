@@ -134,12 +134,26 @@ static __always_inline void lock_advance(struct lock_state *l, __u64 now)
 	}
 }
 
+/*
+ * held_since is a moment since which the lock is held by who releases it next, or 0:
+ * who queues found it taken. Nobody knows that while a waiter is under way that was
+ * woken, for the lock is free until that one runs or another takes it.
+ */
+static __always_inline __u64 held_since(struct lock_state *l)
+{
+	return l->held >= l->claimed && l->held >= l->dequeued ? l->held : 0;
+}
+
 /* lock_change counts waiters that come or go; the caller holds root.lock. */
 static __always_inline void lock_change(struct lock_state *l, __u64 now, __s64 delta)
 {
 	read_once(l->seq) = l->seq + 1;
 	barrier();
 	lock_advance(l, now);
+	if (delta < 0)
+		l->dequeued = now;
+	else if (!l->waiters || !held_since(l))
+		l->held = now;
 	l->waiters += delta;
 	barrier();
 	read_once(l->seq) = l->seq + 1;
@@ -150,6 +164,8 @@ struct claimed {
 	__u64 from, to;
 	__u64 clock;        /* the burst clock at the claim */
 	__u64 before, base; /* that clock and the integral when the burst began */
+	__u64 claimed;      /* when the claim before was */
+	__u64 held;         /* since when the lock was surely held, or 0 */
 };
 
 /*
@@ -186,6 +202,9 @@ static __always_inline __u64 claim(struct counters *c, struct lock_state *l, __u
 			took->clock = clock;
 			took->before = before;
 			took->base = base;
+			took->claimed = l->claimed;
+			took->held = held_since(l);
+			l->claimed = now;
 			return to - from;
 		}
 	}

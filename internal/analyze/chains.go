@@ -168,12 +168,12 @@ func chains(locks []Lock) []Chain {
 	return found
 }
 
-// mainHop is what the holder waited for most, over all holders and places; nil
-// where that is little.
+// mainHop is the lock that the holder waited for most, over all holders and places,
+// and where that is little, what else it waited for; nil where that is little, too.
 func mainHop(l *Lock) *HolderWait {
 	type to struct{ lock, class string }
 	sums := map[to]*HolderWait{}
-	var best *HolderWait
+	var best, other *HolderWait
 	for i := range l.HolderWaits { // sorted: the largest gives the place
 		w := l.HolderWaits[i]
 		if w.Lock == l.Name {
@@ -187,14 +187,20 @@ func mainHop(l *Lock) *HolderWait {
 		} else {
 			sums[k] = &w
 		}
-		if best == nil || sums[k].DelayNS > best.DelayNS {
-			best = sums[k]
+		most := &other
+		if w.Lock != "" {
+			most = &best
+		}
+		if *most == nil || sums[k].DelayNS > (*most).DelayNS {
+			*most = sums[k]
 		}
 	}
-	if best == nil || best.Share < leastHop {
-		return nil
+	for _, w := range []*HolderWait{best, other} {
+		if w != nil && w.Share >= leastHop {
+			return w
+		}
 	}
-	return best
+	return nil
 }
 
 // cycles lists the shortest cycle through each hop that is on one, each once. A

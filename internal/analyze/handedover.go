@@ -20,9 +20,6 @@ type HandedOver struct {
 	Wakes      int64  `json:"wakes"`
 	WaitNS     int64  `json:"wait_ns"`
 	RunQueueNS int64  `json:"runqueue_ns"` // from woken to running
-	// WakerBlockedNS is blocked time of stacks that end in the function that wakes,
-	// or pass through it: 0 for a waker that is seldom blocked itself.
-	WakerBlockedNS int64 `json:"waker_blocked_ns"`
 }
 
 // handedOverTable lists them, the longest from woken to running first; empty where
@@ -30,7 +27,6 @@ type HandedOver struct {
 func (c *corpus) handedOverTable(sd *sideData) []HandedOver {
 	type key struct{ boundary, blocker, category, rule, waker string }
 	sums := map[key]*HandedOver{}
-	wakers := map[string]int64{} // function → blocked time
 	var queued int64
 	collect := func(r *row) {
 		switch r.effectiveClass() {
@@ -49,7 +45,6 @@ func (c *corpus) handedOverTable(sd *sideData) []HandedOver {
 		}
 		h.Wakes, h.WaitNS, h.RunQueueNS = add(h.Wakes, r.count), add(h.WaitNS, r.delay), add(h.RunQueueNS, r.runq)
 		queued = add(queued, r.runq)
-		wakers[siteFunction(k.waker)] = 0
 	}
 	sd.forEach(func(_ *runData, r *row) { collect(r) })
 	for _, rd := range sd.runs {
@@ -60,16 +55,8 @@ func (c *corpus) handedOverTable(sd *sideData) []HandedOver {
 	if queued == 0 {
 		return nil
 	}
-	sd.forEachBlocked(func(r *row) {
-		for _, name := range r.stack.appFunctions() {
-			if _, ok := wakers[name]; ok {
-				wakers[name] = add(wakers[name], r.delay)
-			}
-		}
-	})
 	table := make([]HandedOver, 0, len(sums))
 	for _, h := range sums {
-		h.WakerBlockedNS = wakers[siteFunction(h.Waker)]
 		table = append(table, *h)
 	}
 	slices.SortFunc(table, func(a, b HandedOver) int {

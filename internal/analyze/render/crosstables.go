@@ -209,7 +209,7 @@ func idleTable(r *analyze.Report, limit int) table {
 // long the woken took to run.
 func handedOverTable(r *analyze.Report, limit int) table {
 	t := table{id: "handed-over", title: "hand-overs: woken through channels, select and Cond", cols: []column{text("woken in"), text("by"), text("waited as"),
-		number("wakes"), number("wait"), number("woken → running"), number("each"), number("waker blocked")}}
+		number("wakes"), number("wait"), number("woken → running"), number("each")}}
 	var shown, whole int64
 	for i, h := range r.HandedOver {
 		whole += h.RunQueueNS
@@ -219,8 +219,7 @@ func handedOverTable(r *analyze.Report, limit int) table {
 		shown += h.RunQueueNS
 		t.rows = append(t.rows, row{cells: []cell{named(short(h.Boundary)), named(shortSite(h.Waker)), words(clean(h.Category)),
 			figure(count(float64(h.Wakes)), float64(h.Wakes)), figure(duration(float64(h.WaitNS)), float64(h.WaitNS)),
-			figure(duration(float64(h.RunQueueNS)), float64(h.RunQueueNS)), figure(duration(float64(h.RunQueueNS)/float64(max(h.Wakes, 1))), float64(h.RunQueueNS)/float64(max(h.Wakes, 1))),
-			figure(duration(float64(h.WakerBlockedNS)), float64(h.WakerBlockedNS))}})
+			figure(duration(float64(h.RunQueueNS)), float64(h.RunQueueNS)), figure(duration(float64(h.RunQueueNS)/float64(max(h.Wakes, 1))), float64(h.RunQueueNS)/float64(max(h.Wakes, 1)))}})
 	}
 	t.note = leftOver(len(r.HandedOver), len(t.rows))
 	t.source = covering(shown, whole, "time from woken to running")
@@ -261,7 +260,7 @@ func chainTable(r *analyze.Report, limit int) table {
 					what += " (I/O)"
 				}
 				cells[2], cells[3] = figure(duration(float64(h.HolderWait.DelayNS))+", "+plusMinus(h.Share, h.Low, h.High), h.Share), named(short(what))
-				at = shortSite(h.Site)
+				_, at = splitSite(h.Site)
 			}
 			row := row{cells: append(cells, named(at))}
 			if c.Cycle && i == len(c.Hops)-1 {

@@ -20,17 +20,17 @@ func (q queued) within(from, to int64) (sum int64) {
 }
 
 // line lets k goroutines ask for a mutex that is held, one after another, for 1/4 of a
-// time. Each gives it up at once.
-func line(mu *sync.Mutex, k int, over time.Duration, done *sync.WaitGroup) queued {
+// time or until the holder is gone. Each gives it up at once.
+func line(mu *sync.Mutex, k int, over time.Duration, done *sync.WaitGroup, gone func() bool) queued {
 	at := make(queued, 0, k)
-	for range k {
+	for len(at) < k && !gone() {
 		before := waiters(mu)
 		at = append(at, nanos())
 		done.Go(func() {
 			mu.Lock()
 			mu.Unlock() // @passed
 		})
-		until(func() bool { return waiters(mu) > before })
+		until(func() bool { return waiters(mu) > before || gone() })
 		time.Sleep(over / time.Duration(4*k))
 	}
 	return at
@@ -53,7 +53,7 @@ func chain(k, rounds int, hold time.Duration) ledger {
 		done.Go(func() { freeA.Store(holdA(&a, &b, &held, &askedB, hold/4)) })
 		until(func() bool { return held.Load() == 3 && waiters(&b) == 1 })
 		close(stands)
-		q := line(&a, k, hold, &done)
+		q := line(&a, k, hold, &done, func() bool { return freeA.Load() != 0 })
 		done.Wait()
 		for name, ns := range map[string]int64{
 			"a→b":     q.within(0, freeB.Load()),
@@ -125,7 +125,7 @@ func slow(k, rounds int, busy time.Duration, what func() (from, to int64)) ledge
 			mu.Unlock() // @slow
 		})
 		<-ready
-		q := line(&mu, k, 0, &done)
+		q := line(&mu, k, 0, &done, func() bool { return false })
 		close(start)
 		done.Wait()
 		led.Held["slow"] += q.within(from, to)
