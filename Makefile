@@ -9,11 +9,14 @@ LISTENER ?= -o reports/listener --force
 # The checkpoint experiments' flags.
 CHECKPOINT ?= --pairs 6 --aa 0 --force
 SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
+# Time for each fuzzer, and which: a pattern over package.Name, empty for all.
+FUZZTIME ?= 10m
+FUZZONLY ?=
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,12 +56,21 @@ bench-large: build ## measure contend and go tool pprof on large profiles, write
 	go build -o bin/trials ./cmd/trials
 	bin/trials large -n 3 -o reports/large-inputs.md
 
+fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
+	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
+
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank
 
 error-rates: build ## run 40 live A/A experiments and 40 with a longer hold, write reports/error-rates.md (root; resumes)
 	go run ./cmd/trials live -n 40 -rounds 8 -window 400ms
 	go run ./cmd/trials report -o reports/error-rates.md
+
+# Flags of the matrix: MATRIX=-fetch lets the go command fetch toolchains that are not at hand.
+MATRIX ?=
+
+matrix: ## record one target built by every Go in every way, hold it to its design, write reports/matrix.md (root; resumes)
+	go run ./cmd/trials matrix $(MATRIX)
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)
@@ -77,6 +89,7 @@ listener-sweep: build ## run its arms over callback work, on threads and on goro
 checkpoint: build ## run the checkpoint triggers past saturation, then with savepoints; reports/checkpoint-*/
 	$(BIN) experiment checkpoint --arms perpipeline,shared,lanes --body 20ms $(CHECKPOINT) -o reports/checkpoint-overload
 	$(BIN) experiment checkpoint --arms savepoint,savepointfixed --window 6s --holders exact $(CHECKPOINT) -o reports/checkpoint-savepoints
+	$(BIN) report reports/checkpoint-savepoints/savepoint --profile holders --format svg -o reports/checkpoint-savepoints/savepoint.svg
 
 checkpoint-sweep: build ## run its arms over pipelines, bodies, loads and threads (13 minutes); reports/checkpoint/
 	$(BIN) sweep checkpoint-report -o reports/checkpoint

@@ -128,11 +128,24 @@ static __always_inline void end_wait(struct counters *c, struct park *p, __u64 d
 struct waker {
 	__u64 now;
 	__u64 sp, bp;
+	__u64 g0; /* the scheduler's, on whose stack they are */
 };
 
+/*
+ * A goroutine that wakes another does so on the scheduler's stack, and the chain of
+ * frames leads on to its own. Where none does (a timer), nothing lies beyond: up to
+ * Go 1.23 the outermost frame has what a former goroutine left in the register, in
+ * all versions that of a new thread what its maker had.
+ */
 static __always_inline __u64 waker_stack_id(struct counters *c, struct waker *w)
 {
-	return w->sp ? stack_id(c, 0, w->sp, w->bp, 0) : 0;
+	__u64 end = 0;
+
+	if (!w->sp)
+		return 0;
+	if (!read_word(read_word(w->g0 + layout.g_m, c) + layout.m_curg, c))
+		end = read_word(w->g0 + layout.stack_hi, c) | STACK_ENDS;
+	return stack_id(c, 0, w->sp, w->bp, end);
 }
 
 /* on_wake ends the wait of a goroutine that is being made ready. */
@@ -262,7 +275,7 @@ int goparks_park(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int goparks_ready(struct pt_regs *ctx)
 {
-	struct waker w = {.now = bpf_ktime_get_ns(), .sp = ctx->sp, .bp = ctx->bp};
+	struct waker w = {.now = bpf_ktime_get_ns(), .sp = ctx->sp, .bp = ctx->bp, .g0 = ctx->r14};
 	__u64 g = ctx->ax;
 	struct counters *c = enter();
 

@@ -13,6 +13,8 @@ struct park_layout {
 	__u32 sched_bp;
 	__u32 schedlink;
 	__u32 waitreason;
+	__u32 g_m;
+	__u32 m_curg;
 	__u32 poll_rg; /* of pollDesc, as the next one */
 	__u32 poll_wg;
 };

@@ -74,6 +74,8 @@ type GoparksParkLayout struct {
 	SchedBp    uint32
 	Schedlink  uint32
 	Waitreason uint32
+	G_m        uint32
+	M_curg     uint32
 	PollRg     uint32
 	PollWg     uint32
 }

@@ -123,6 +123,7 @@ struct stack_cursor {
 	__u64 pc, bp; /* the next address, and the frame it returns to */
 	__u64 base;   /* the address the window was copied from */
 	__u64 hi;
+	__u64 end;    /* the chain ends where it leads there or beyond; 0: nowhere */
 	__u64 hash;
 	__u32 n, copies, flags, done;
 };
@@ -140,6 +141,8 @@ static long stack_step(__u32 i, void *ctx)
 	k->n = i + 1;
 	k->hash = stack_mix(k->hash, k->pc);
 	if (!k->bp) /* that was the outermost frame */
+		goto done;
+	if (k->end && (k->bp < k->base || k->bp >= k->end))
 		goto done;
 	if (k->bp & 7)
 		goto broken;
@@ -167,14 +170,20 @@ done:
 /*
  * stack_walk collects the stack that starts with the address pc (0: with the
  * return address that SP points to, as at a function's first push), goes on with
- * the frame at bp, and ends at hi (0: not known). The result, in s->stack and
+ * the frame at bp, and ends at hi (0: not known). With STACK_ENDS in hi the chain
+ * ends where it leads out of that stack, as that of a thread's own does, whose
+ * outermost frame holds what the register had in it. The result, in s->stack and
  * s->hash, has at least one address, or stack_walk returns a negative number.
  */
+#define STACK_ENDS 1ULL
+
 static __noinline int stack_walk(struct stack_scratch *s, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
 {
-	struct stack_cursor k = {.s = s, .pc = pc, .bp = bp, .base = sp, .hi = hi};
+	struct stack_cursor k = {.s = s, .pc = pc, .bp = bp, .base = sp, .hi = hi & ~STACK_ENDS};
 
-	if (stack_copy(s, sp, hi) || s->len < 8)
+	if (hi & STACK_ENDS)
+		k.end = k.hi;
+	if (stack_copy(s, sp, k.hi) || s->len < 8)
 		return -1;
 	if (!k.pc)
 		k.pc = s->window[0];

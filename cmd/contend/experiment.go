@@ -24,6 +24,7 @@ type experimentOptions struct {
 	settings workload.Settings
 	workload *workloadFlags
 	arms     []string
+	waits    string
 	holders  string
 	commands commandFlags
 	flags    *pflag.FlagSet // as given
@@ -45,6 +46,9 @@ func newExperiment() *cobra.Command {
 			if err := checkHolderMode(o.holders); err != nil {
 				return err
 			}
+			if o.waits != gowait.ModeLocks && o.waits != gowait.ModeAll { // auto would choose anew in each run
+				return usagef("--waits %s: locks or all", o.waits)
+			}
 			if o.commands.given() {
 				return o.runCommands(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
@@ -61,6 +65,7 @@ func newExperiment() *cobra.Command {
 	f.Uint64Var(&p.Seed, "seed", 0, "of the runs' order; 0 draws one")
 	f.DurationVar(&p.Window, "window", 0, "length of each window, at least (default 3s, or 1s with --quick)")
 	f.BoolVar(&p.Quick, "quick", false, "a smoke of the whole thing, too short for verdicts")
+	f.StringVar(&o.waits, "waits", gowait.ModeLocks, "which waits to probe: locks, or all, which costs more")
 	addHolders(f, &o.holders)
 	o.workload = addWorkloadFlags(f)
 	o.commands.add(f) // after those, with whom it shares two
@@ -93,13 +98,14 @@ func (o *experimentOptions) runWorkload(ctx context.Context, cmd *cobra.Command,
 
 func (o *experimentOptions) collect() collect.Options {
 	return collect.Options{
-		Collect: []string{recording.Waits, recording.OffCPU}, Waits: gowait.ModeLocks, Holders: o.holders,
+		Collect: []string{recording.Waits, recording.OffCPU}, Waits: o.waits, Holders: o.holders,
 		Version: toolVersion(), Host: host.Edge,
 	}
 }
 
 func (o *experimentOptions) run(ctx context.Context, r experiment.Runner, stdout, stderr io.Writer) error {
 	p := o.protocol
+	p.Capture = map[string]string{"waits": o.waits, "holders": o.holders}
 	if p.Out == "" {
 		p.Out = "reports/" + p.Name
 	}

@@ -276,13 +276,13 @@ func summarize(path string, strict bool, stdout, stderr io.Writer) error {
 		return err
 	}
 	for _, warning := range r.Warnings {
-		fmt.Fprintln(stderr, "contend: warning: "+warning)
+		fmt.Fprintln(stderr, "contend: warning: "+render.Clean(warning))
 	}
 	r.Warnings = nil // said already
 	if err := render.Report(stdout, r, render.Text, textOptions(stdout, 5)); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\nwrote %s   look closer: contend report %s\n", path, path)
+	fmt.Fprintf(stdout, "\nwrote %s   look closer: contend report %s\n", render.Clean(path), render.Clean(path))
 	if strict && len(r.Lost) > 0 {
 		return fmt.Errorf("%w: %s", errLost, lostNames(r.Lost))
 	}

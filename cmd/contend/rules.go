@@ -7,7 +7,6 @@ import (
 
 	"contend/internal/analyze"
 	"contend/internal/analyze/render"
-	"contend/internal/input"
 )
 
 func newRules() *cobra.Command {
@@ -41,14 +40,14 @@ func newRulesCheck() *cobra.Command {
 		Short: "Tell which rule matched how much of a recording, and which never did",
 		Args:  exactArgs("a recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.read(cmd.Flags())
+			o.noteGiven(cmd.Flags())
 			if err := o.check(formats); err != nil || o.format == formatPprof {
 				if err == nil {
 					err = usagef("--format pprof: there are %s", join(formats))
 				}
 				return err
 			}
-			return runRulesCheck(o, args[0], cmd.OutOrStdout())
+			return runRulesCheck(o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := c.Flags()
@@ -56,16 +55,17 @@ func newRulesCheck() *cobra.Command {
 	f.StringVarP(&o.output, "output", "o", "", "write to this file instead of standard output")
 	f.StringVar(&o.profile, "profile", "", "waits, offcpu, mutex, block or fgprof (default: the first that every recording has)")
 	f.StringVar(&o.rules, "rules", "", "the rules file to check, beside the built-in ones")
+	o.addUnit(f)
 	o.limit = 1 // of no use here
 	return c
 }
 
-func runRulesCheck(o viewOptions, path string, stdout io.Writer) error {
+func runRulesCheck(o viewOptions, path string, stdin io.Reader, stdout io.Writer) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	side, _, err := input.Side(path) // no figure is given that a passed-over run could spoil
+	side, _, err := o.read(path, stdin) // no figure is given that a passed-over run could spoil
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates and
-// bench-large run it.
+// writes what it found, and runs the fuzzers; the Makefile's targets bank,
+// error-rates, bench-large, matrix and fuzz run it.
 package main
 
 import (
@@ -32,7 +32,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|matrix|fuzz [FLAG…]")
+	}
+	if args[0] == "matrix" {
+		return runMatrix(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -48,6 +51,8 @@ func run(ctx context.Context, args []string) error {
 	rounds := f.Int("rounds", 10, "rounds of a regime (bank), pairs of an experiment (live)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
+	each := f.Duration("time", 10*time.Minute, "time for each fuzzer (fuzz)")
+	only := f.String("only", "", "of the fuzzers, as package.Name, those that match (fuzz)")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -79,6 +84,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "fuzz":
+		return fuzz(ctx, *out, *only, *each)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}

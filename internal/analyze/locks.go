@@ -164,7 +164,7 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 			}
 		}
 		tops[g] = best.top
-		name := lockPrefix(g.kind, g.class, g.unlock) + withoutPath(best.top.fn.key)
+		name := lockPrefix(g.kind, g.class, g.unlock) + c.table.base(best.top.fn)
 		if n := len(g.sites) - 1; n > 0 {
 			name += fmt.Sprintf(" +%d %s", n, plural(n, "site"))
 		}
@@ -195,6 +195,14 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 	for _, a := range rows {
 		a.r.lock = groups[sets.find(a.node)].lock
 	}
+}
+
+// base is a function's name without what stands before its package or class.
+func (t *table) base(f *function) string {
+	if t.jvm && f.kind != KindNative && f.kind != KindMark {
+		return javaBase(f.key)
+	}
+	return withoutPath(f.key)
 }
 
 // withoutPath cuts the import path down to the package: server.(*client).read.

@@ -144,40 +144,69 @@ func (r *TriggerSweepResult) cliff(c triggerCells) []string {
 	return []string{"cliff: shared p50 at 31 % and at 125 % utilization, 500 pipelines", micros(below) + " → " + micros(above) + " µs", "9.33 → 460,849 µs", reproduced(above > 1000*below)}
 }
 
-// warning: whether the queue tells safe from unsafe before an immediate trigger
-// shows anything.
+// warning: whether the queue's delay tells safe from unsafe, and before an
+// immediate trigger shows anything.
 func (r *TriggerSweepResult) warning(c triggerCells) []string {
-	calm, unsafe, early := 0.0, math.Inf(1), 0
+	floor := math.Inf(1) // of an immediate trigger's p50
+	for k := range c {
+		if trip, ok := c.of(k, p50(checkpoint.Trip)); ok && k.part == partCliff {
+			floor = min(floor, trip)
+		}
+	}
+	most, least := map[string]float64{}, map[string]float64{} // measured utilization, by verdict
+	var early, missed, fallen int
 	for k := range c {
 		if k.part != partCliff {
 			continue
 		}
 		busy, _ := c.of(k, func(r *recording.WorkloadResult) float64 { return r.BusyShare })
-		if safety(c, k) != "unsafe" {
-			calm = max(calm, busy)
-			continue
+		trip, _ := c.of(k, p50(checkpoint.Trip))
+		verdict := safety(c, k)
+		if _, seen := least[verdict]; !seen {
+			least[verdict] = busy
 		}
-		unsafe = min(unsafe, busy)
-		if trip, _ := c.of(k, p50(checkpoint.Trip)); trip < 1e6 {
+		most[verdict], least[verdict] = max(most[verdict], busy), min(least[verdict], busy)
+		switch over := trip > cliffFactor*floor; {
+		case over:
+			fallen++
+			if verdict != unsafe {
+				missed++
+			}
+		case verdict != safe:
 			early++
 		}
 	}
-	if math.IsInf(unsafe, 1) || calm == 0 {
+	if fallen == 0 || len(least) == 0 {
 		return nil
 	}
+	verdict := "separates, before the cliff"
+	switch {
+	case missed > 0:
+		verdict = "does not separate"
+	case early == 0:
+		verdict = "separates, at the cliff"
+	}
+	var ranges []string
+	for _, v := range []string{safe, strained, unsafe} {
+		if _, seen := least[v]; seen {
+			low, high := fmt.Sprintf("%.0f", least[v]*100), fmt.Sprintf("%.0f", most[v]*100)
+			if low != high {
+				high = low + "–" + high
+			}
+			ranges = append(ranges, v+" at "+high+" %")
+		}
+	}
 	return []string{
-		"the queue's delay as a warning: highest measured utilization not unsafe, lowest unsafe",
-		fmt.Sprintf("%.0f %%, %.0f %%; in %d of the unsafe settings an immediate trigger's p50 is still under 1 ms", calm*100, unsafe*100, early),
-		"proposed, not measured", separates(calm, unsafe),
+		"the queue's delay as a warning: verdicts by measured utilization",
+		fmt.Sprintf("%s; an immediate trigger's p50 is over %d × its least in %d settings, %d of them not called unsafe; settings called strained or unsafe before it shows: %d",
+			strings.Join(ranges, ", "), cliffFactor, fallen, missed, early),
+		"proposed, not measured", verdict,
 	}
 }
 
-func separates(calm, unsafe float64) string {
-	if calm < unsafe && calm < 1 {
-		return "separates, before the cliff"
-	}
-	return "overlaps"
-}
+// cliffFactor is how far past its least an immediate trigger's p50 is over the
+// cliff: the reference's goes up by 50,000.
+const cliffFactor = 10
 
 // overloads are the settings past saturation.
 func (r *TriggerSweepResult) overloads(c triggerCells, load string) []triggerKey {

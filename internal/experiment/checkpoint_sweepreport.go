@@ -136,7 +136,7 @@ func (r *TriggerSweepResult) writeUtilization(b *strings.Builder, c triggerCells
 // writeCliff shows what tells an operator in time.
 func (r *TriggerSweepResult) writeCliff(b *strings.Builder, c triggerCells) {
 	b.WriteString("## Before the cliff: 500 pipelines, shared, OS threads\n\n" +
-		"The metric to watch is the queue, how long triggers wait behind others, against the length of one body: **safe** while its p99 is under one body, **strained** while its p50 is, else **unsafe**. Delay includes the lateness of timers.\n" +
+		"The metric to watch is the queue, how long triggers wait behind others, against the length of one body: **safe** while its p99 is under a tenth of a body, which nobody would notice, **strained** while its p50 is, else **unsafe**. Delay includes the lateness of timers.\n" +
 		"*Measured* is the dispatch threads' share of time in bodies: sleeps overshoot, so it is more than was asked for.\n\n")
 	var rows [][]string
 	for _, body := range r.bodies(partCliff) {
@@ -157,16 +157,24 @@ func (r *TriggerSweepResult) writeCliff(b *strings.Builder, c triggerCells) {
 	table(b, []string{"asked", "measured", "load", "queue p50", "queue p99", "delay p99", "trigger p50", "backlog", "verdict"}, rows)
 }
 
+// Verdicts of safety.
+const (
+	safe     = "safe"
+	strained = "strained"
+	unsafe   = "unsafe"
+)
+
 func safety(c triggerCells, k triggerKey) string {
 	half, _ := c.of(k, p50(checkpoint.Queue))
 	tail, _ := c.of(k, p99(checkpoint.Queue))
+	noticed := float64(k.body) / 10
 	switch {
-	case tail < float64(k.body):
-		return "safe"
-	case half < float64(k.body):
-		return "strained"
+	case tail < noticed:
+		return safe
+	case half < noticed:
+		return strained
 	}
-	return "unsafe"
+	return unsafe
 }
 
 // writeBacklog answers whether the backlog grows for ever.
@@ -283,16 +291,7 @@ func (r *TriggerSweepResult) writeGrid(b *strings.Builder, c triggerCells) {
 }
 
 // sweepConclusions say what no table does.
-const sweepConclusions = `## Why crossover and knee lie where they do
-
-A trigger costs wake-ups of threads. Here one costs some 20 µs on a locked OS thread, where the Go
-scheduler hands a processor from thread to thread, against 7 in the reference; shared takes two of
-them and so starts at twice per-pipeline's floor instead of at one and a half times. Shared gets ahead only where
-threads of one pipeline among thousands have become so cold that waking one costs as much as waking two of a
-few warm ones. Lanes has one wake-up, of the warmest thread, and needs no such distance. A goroutine has no
-thread to grow cold: its curves are flat at about a microsecond, and per-pipeline stays ahead of shared.
-
-## What each gives up
+const sweepConclusions = `## What each gives up
 
 - **per-pipeline**: bounded threads. It is the fastest as long as a thread's wake-up is cheap, one hop from
   the timer's heap to the body, and no pipeline can delay another; two threads for each.

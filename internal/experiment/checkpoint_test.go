@@ -163,6 +163,28 @@ func TestSweepFindsWhatIsThere(t *testing.T) {
 	}
 }
 
+// A queue that stays short where triggers fall off the cliff warns of nothing.
+func TestSweepWarningIsJudged(t *testing.T) {
+	r := fakeSweep()
+	const finding = "| the queue's delay as a warning"
+	line := func() string {
+		_, after, _ := strings.Cut(string(r.Markdown()), finding)
+		line, _, _ := strings.Cut(after, "\n")
+		return line
+	}
+	if l := line(); !strings.Contains(l, "separates, ") || !strings.Contains(l, " 0 of them not called unsafe") {
+		t.Errorf("the queue shows every overload, yet: %s", l)
+	}
+	for i := range r.Rows {
+		if r.Rows[i].Part == partCliff {
+			r.Rows[i].Result.Latency[checkpoint.Queue] = recording.Latency{Count: 1, P50: 1000, P99: 2000}
+		}
+	}
+	if l := line(); !strings.Contains(l, "does not separate") {
+		t.Errorf("the queue shows nothing, yet: %s", l)
+	}
+}
+
 func TestSweepPlanCoversTheGrid(t *testing.T) {
 	seen := map[triggerKey]bool{}
 	for _, set := range triggerPlan(false) {

@@ -57,6 +57,7 @@ type Options struct {
 	// Commands are the command lines that run the arms, where they are the user's
 	// own: kept for the report, like Settings.
 	Commands map[string]string
+	Capture  map[string]string // what the recorded windows capture: the recorder's settings
 
 	Out      string // the experiment's folder
 	Force    bool   // replace an experiment in it

@@ -279,6 +279,11 @@ func TestOtherExperimentRefusedAndForced(t *testing.T) {
 	if _, err := b.run(t); !errors.Is(err, recording.ErrExists) || !strings.Contains(err.Error(), "pairs 3+0 A/A, not 1+0 A/A") {
 		t.Errorf("other pairs: %v", err)
 	}
+	b.Pairs, b.Capture = 3, map[string]string{"waits": "all"}
+	if _, err := b.run(t); !errors.Is(err, recording.ErrExists) || !strings.Contains(err.Error(), `waits "", not "all"`) {
+		t.Errorf("another capture: %v", err)
+	}
+	b.Pairs, b.Capture = 1, nil
 	b.Force = true
 	r := b.mustRun(t)
 	if len(r.Runs) != 2 || exists(filepath.Join(b.Out, "baseline", "run-003")) {

@@ -53,6 +53,7 @@ type Settings struct {
 	Quick    bool              `json:"quick,omitempty"`
 	Workload map[string]string `json:"workload,omitempty"`
 	Commands map[string]string `json:"commands,omitempty"`
+	Capture  map[string]string `json:"capture,omitempty"`
 }
 
 // Slot is one run: as planned, and once Done, as made.
@@ -158,7 +159,7 @@ func (x *execution) fresh() *State {
 }
 
 func (o *Options) settings() Settings {
-	return Settings{Arms: o.Arms, Pairs: o.Pairs, Auto: o.Auto, AA: o.AA, WindowNS: o.Window.Nanoseconds(), Quick: o.Quick, Workload: o.Settings, Commands: o.Commands}
+	return Settings{Arms: o.Arms, Pairs: o.Pairs, Auto: o.Auto, AA: o.AA, WindowNS: o.Window.Nanoseconds(), Quick: o.Quick, Workload: o.Settings, Commands: o.Commands, Capture: o.Capture}
 }
 
 // firstDifference is the first key under which two maps differ, and its values.
@@ -212,6 +213,8 @@ func (x *execution) resume(old *State) error {
 		return differ(firstDifference(was.Commands, is.Commands))
 	case !maps.Equal(was.Workload, is.Workload):
 		return differ(firstDifference(was.Workload, is.Workload))
+	case !maps.Equal(was.Capture, is.Capture):
+		return differ(firstDifference(was.Capture, is.Capture))
 	case x.Seed != 0 && old.Seed != x.Seed:
 		return differ("seed", old.Seed, x.Seed)
 	}

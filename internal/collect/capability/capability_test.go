@@ -163,9 +163,10 @@ func TestPreflight(t *testing.T) {
 
 func TestGoVersions(t *testing.T) {
 	for v, want := range map[string]State{
-		"go1.26": OK, "go1.26.8": OK, "go1.26.8 X:nodwarf5": OK, "go1.25.8": Missing, "go1.260": Missing, "devel": Missing,
+		"go1.26": OK, "go1.26.8": OK, "go1.26.8 X:nodwarf5": OK, "go1.22.1": OK, "go1.27.3": OK,
+		"go1.21.13": Missing, "go1.260": Missing, "devel": Missing,
 	} {
-		if c := goVersion(v); c.State != want {
+		if c := goVersion(v, "/bin/sh"); c.State != want {
 			t.Errorf("%s: %+v, want %s", v, c, want)
 		}
 	}

@@ -7,13 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
-
-// SupportedGo is the release whose runtime the collectors know, as a prefix of
-// the target's version.
-const SupportedGo = "go1.26"
 
 // probePoints are the functions that goroutine waits are measured in. A fourth
 // probe, on a jump in semacquire1, gives the run-queue time.
@@ -38,15 +35,19 @@ func Target(pid int) []Check {
 
 func describe(p *target.Process, h host) []Check {
 	process := Check{Name: "target", State: OK, Detail: fmt.Sprintf("%s, PID %d, %s", p.Name, p.PID, strings.TrimSpace(p.Module+" "+p.ModuleVersion))}
-	return []Check{process, goVersion(p.GoVersion), h.owner(p.UID, os.Getuid()), h.pidNamespace(p)}
+	return []Check{process, goVersion(p.GoVersion, p.Exe), h.owner(p.UID, os.Getuid()), h.pidNamespace(p)}
 }
 
-func goVersion(v string) Check {
+func goVersion(v, exe string) Check {
 	const name = "Go version"
-	if v == SupportedGo || strings.HasPrefix(v, SupportedGo+".") || strings.HasPrefix(v, SupportedGo+" ") {
-		return Check{Name: name, State: OK, Detail: v}
+	l, err := golayout.For(v, exe)
+	if err != nil {
+		return Check{name, Missing, firstLine(err), fmt.Sprintf("goroutine waits need %s, or a build with DWARF; offcpu and --pprof work with others", golayout.Known)}
 	}
-	return Check{name, Missing, v + ": its runtime is not known", fmt.Sprintf("goroutine waits need %s; offcpu and --pprof work with others", SupportedGo)}
+	if l.Source == golayout.FromDWARF {
+		return Check{Name: name, State: OK, Detail: v + ": offsets inside its runtime are read from its DWARF"}
+	}
+	return Check{Name: name, State: OK, Detail: v}
 }
 
 // owner judges whether the target's memory may be read.

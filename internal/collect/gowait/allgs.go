@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/target"
 )
 
@@ -44,7 +45,7 @@ const (
 // findAllgs searches the program's variables for a slice of pointers to g. The
 // list has copies (one for readers without its lock, one for the collector): the
 // longest is it, or as good.
-func findAllgs(p *target.Process, f *elf.File, layout goLayout) (*allgs, error) {
+func findAllgs(p *target.Process, f *elf.File, layout *golayout.Layout) (*allgs, error) {
 	a := &allgs{memory: memory{layout, p.ReadMemory}}
 	var most uint64
 	buf := make([]byte, chunk+sliceHeader)
@@ -80,7 +81,7 @@ func (a *allgs) plausible(ptr, n uint64) bool {
 	}
 	for _, i := range []uint64{0, n - 1} {
 		g := a.word(ptr + 8*i)
-		if !pointer(g) || a.word(g+uint64(a.layout.schedG)) != g {
+		if !pointer(g) || a.word(g+uint64(a.layout.SchedG)) != g {
 			return false
 		}
 	}
@@ -119,7 +120,7 @@ func (a *allgs) parked() (map[parkedG]bool, error) {
 		return nil, err
 	}
 	found := make(map[parkedG]bool)
-	buf := make([]byte, a.layout.gSize())
+	buf := make([]byte, gSize(a.layout))
 	for _, g := range list {
 		if err := a.read(g, buf); err != nil {
 			if errors.Is(err, target.ErrExited) {
@@ -128,14 +129,14 @@ func (a *allgs) parked() (map[parkedG]bool, error) {
 			continue
 		}
 		if a.status(buf) == statusWaiting {
-			found[parkedG{g, word(buf, int(a.layout.goid)), buf[a.layout.waitreason]}] = true
+			found[parkedG{g, word(buf, int(a.layout.Goid)), buf[a.layout.Waitreason]}] = true
 		}
 	}
 	return found, nil
 }
 
 func (a *allgs) status(g []byte) uint64 {
-	return word(g, int(a.layout.atomicstatus)) & 0xffffffff &^ statusScanning
+	return word(g, int(a.layout.Atomicstatus)) & 0xffffffff &^ statusScanning
 }
 
 // check holds what the layout says to what is there: of every goroutine its
@@ -147,7 +148,7 @@ func (a *allgs) check(r reasons) error {
 		return err
 	}
 	ids := make(map[uint64]bool)
-	buf := make([]byte, a.layout.gSize())
+	buf := make([]byte, gSize(a.layout))
 	for _, g := range list[:min(len(list), 1000)] {
 		// It may be changing: a second look decides.
 		var wrong string
@@ -163,25 +164,25 @@ func (a *allgs) check(r reasons) error {
 			return fmt.Errorf("the runtime's fields are not where this version of Go has them: goroutine at %#x: %s", g, wrong)
 		}
 		if a.status(buf) == statusWaiting {
-			ids[word(buf, int(a.layout.goid))] = true
+			ids[word(buf, int(a.layout.Goid))] = true
 		}
 	}
-	return nil
+	return a.checkThreads(list[:min(len(list), 1000)])
 }
 
 func (a *allgs) wrong(g uint64, buf []byte, r reasons, ids map[uint64]bool) string {
 	l := a.layout
 	status := a.status(buf)
 	switch {
-	case word(buf, int(l.schedG)) != g:
+	case word(buf, int(l.SchedG)) != g:
 		return "its saved state is another's"
 	case status > statusLast:
 		return fmt.Sprintf("status %d", status)
 	case status != statusWaiting:
 		return ""
 	}
-	reason, goid := int(buf[l.waitreason]), word(buf, int(l.goid))
-	lo, hi, sp := word(buf, 0), word(buf, int(l.StackHi)), word(buf, int(l.SchedSp))
+	reason, goid := int(buf[l.Waitreason]), word(buf, int(l.Goid))
+	lo, hi, sp := word(buf, 0), word(buf, int(l.StackHi)), word(buf, int(l.SchedSP))
 	switch {
 	case reason >= len(r):
 		return fmt.Sprintf("wait reason %d of %d", reason, len(r))
@@ -194,6 +195,6 @@ func (a *allgs) wrong(g uint64, buf []byte, r reasons, ids map[uint64]bool) stri
 }
 
 // gSize is how much of a g is read.
-func (l *goLayout) gSize() int {
-	return int(slices.Max([]uint32{l.atomicstatus, l.goid, l.waitsince, l.waitreason, l.schedG, l.SchedSp, l.StackHi})) + 8
+func gSize(l *golayout.Layout) int {
+	return int(slices.Max([]uint32{l.Atomicstatus, l.Goid, l.Waitsince, l.Waitreason, l.GM, l.SchedG, l.SchedSP, l.StackHi})) + 8
 }

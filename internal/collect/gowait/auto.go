@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/target"
 )
 
@@ -21,7 +22,7 @@ const (
 	defaultOverhead = 0.02
 )
 
-func (c *Collector) openParks(layout goLayout) error {
+func (c *Collector) openParks(layout *golayout.Layout) error {
 	if c.options.Mode == "" || c.options.Mode == ModeLocks {
 		return nil
 	}

@@ -52,6 +52,15 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.blind != nil {
 		rec.Warnings = append(rec.Warnings, "waits that cover the whole window are not seen: "+c.blind.Error())
 	}
+	if c.unverified != nil {
+		rec.Warnings = append(rec.Warnings, "the target's memory may not be read, and where its runtime keeps what is read of it goes by its version alone: "+c.unverified.Error())
+	}
+	if n := rec.Collector.Counters; !c.layout.SemaWaiting {
+		// Nothing tells a Cond's wake from one whose dequeue came before the window.
+		n[counterConds] += n[counterEarly]
+		n[counterEarly] = 0
+	}
+	rec.Collector.Settings["layout"] = c.layout.Source
 	c.describeHolders(rec)
 	rec.Overhead.TrapNS = rec.Overhead.ProbeHits * c.trap.Nanoseconds()
 	rec.Collector.Settings["attach"] = c.attach

@@ -15,30 +15,6 @@ import (
 	"contend/internal/recording"
 )
 
-func TestLayoutFor(t *testing.T) {
-	for version, ok := range map[string]bool{
-		"go1.26":                         true,
-		"go1.26.8":                       true,
-		"go1.26.8 X:greenteagc":          true,
-		"go1.26.8 X:staticlockranking":   false,
-		"go1.25.8":                       false,
-		"go1.27.3":                       false,
-		"go1.26rc1":                      false,
-		"go1.26.8-custom":                false,
-		"devel go1.27-abcdef Mon Nov 30": false,
-		"":                               false,
-	} {
-		_, err := layoutFor(version)
-		var refused *TargetError
-		if (err == nil) != ok || err != nil && !errors.As(err, &refused) {
-			t.Errorf("layoutFor(%q) = %v", version, err)
-		}
-		if err != nil && version != "" && !bytes.Contains([]byte(err.Error()), []byte(version)) {
-			t.Errorf("%q does not name the version %s", err, version)
-		}
-	}
-}
-
 // TestObjectFits holds the compiled programs to what the Go side takes for granted.
 func TestObjectFits(t *testing.T) {
 	spec, err := bpf.LoadGowait()

@@ -1,7 +1,6 @@
 package gowait
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/recording"
 )
@@ -41,7 +41,7 @@ var absenceFuncs = []struct {
 
 // findAbsences finds the probes' places. A park is told by the saved program counter,
 // which is in gopark; where that is inlined, parks would be missed.
-func findAbsences(b *symbolize.Binary, layout goLayout, bias uint64) absences {
+func findAbsences(b *symbolize.Binary, layout *golayout.Layout, bias uint64) absences {
 	var a absences
 	var names []string
 	for _, f := range absenceFuncs {
@@ -57,30 +57,12 @@ func findAbsences(b *symbolize.Binary, layout goLayout, bias uint64) absences {
 	}
 	park, err := b.Func(funcPark)
 	a.missing = errors.Join(a.missing, err)
-	a.layout = bpf.GowaitAbsenceLayout{Gopark: park.Entry + bias, GoparkEnd: park.End + bias, Waitreason: layout.waitreason}
+	a.layout = bpf.GowaitAbsenceLayout{Gopark: park.Entry + bias, GoparkEnd: park.End + bias, Waitreason: layout.Waitreason}
 	return a
 }
 
 // reasonSyscall is REASON_SYSCALL of the programs.
 const reasonSyscall = 256
-
-// learnReasons reads the names of the wait reasons, unless they are known. Without
-// them a holder's parks have no class.
-func (c *Collector) learnReasons() {
-	if c.parks != nil {
-		c.reasons = c.parks.reasons
-		return
-	}
-	f, err := elf.Open(c.process.Exe)
-	if err != nil {
-		c.absences.missing = errors.Join(c.absences.missing, err)
-		return
-	}
-	defer f.Close()
-	if c.reasons, err = findReasons(c.process, f); err != nil {
-		c.absences.missing = errors.Join(c.absences.missing, err)
-	}
-}
 
 // sums are charges by whatever they are told apart by.
 type sums[K comparable] map[K]bpf.GowaitHeldSum

@@ -23,6 +23,7 @@ type kind struct {
 // writerSem @8, readerSem @12}; internal/poll.fdMutex{state uint64, rsema @8, wsema @12}.
 var kinds = map[string]kind{
 	"internal/sync.runtime_SemacquireMutex": {"sync.Mutex.Lock", recording.ClassLock, offset(4)},
+	"sync.runtime_SemacquireMutex":          {"sync.Mutex.Lock", recording.ClassLock, offset(4)}, // Go ≤ 1.23
 	"sync.runtime_SemacquireRWMutex":        {"sync.RWMutex.Lock", recording.ClassLock, offset(8)},
 	"sync.runtime_SemacquireRWMutexR":       {"sync.RWMutex.RLock", recording.ClassLock, offset(12)},
 	"internal/poll.runtime_Semacquire":      {"semacquire", recording.ClassLock, func(sema uint64) uint64 { return (sema - 8) &^ 7 }},
@@ -33,6 +34,7 @@ var kinds = map[string]kind{
 var (
 	kindRuntime = kind{"semacquire", recording.ClassRuntime, nil}
 	kindUnknown = kind{"", recording.ClassUnknown, nil}
+	kindJoin    = kind{"semacquire", recording.ClassJoin, nil}
 )
 
 func offset(n uint64) func(uint64) uint64 {
@@ -50,7 +52,11 @@ func splitWait(stack []*profile.Location) ([]*profile.Location, kind) {
 		return stack, kindRuntime
 	}
 	if k, ok := kinds[outermost(stack[0])]; ok {
-		return stack[1:], k
+		// Up to Go 1.23 WaitGroups share an entry with who links to it by name.
+		if stack = stack[1:]; k.class == recording.ClassSemaphore && within(stack, "sync.(*WaitGroup).Wait") {
+			k = kindJoin
+		}
+		return stack, k
 	}
 	return stack, kindRuntime
 }
@@ -83,6 +89,19 @@ func releaseSite(stack []*profile.Location) *profile.Line {
 func inLockCode(function string) bool {
 	for _, pkg := range [...]string{"runtime.", "sync.", "internal/sync."} {
 		if strings.HasPrefix(function, pkg) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether a stack begins in a function, or in one inlined with it.
+func within(stack []*profile.Location, function string) bool {
+	if len(stack) == 0 {
+		return false
+	}
+	for _, l := range stack[0].Line {
+		if l.Function.Name == function {
 			return true
 		}
 	}

@@ -17,10 +17,10 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_DEQUEUES:          {name: "dequeues"}, // waits ended
 	bpf.GowaitCounterC_READIES:           {name: "readies"},
 	bpf.GowaitCounterC_RUNS:              {name: "runs"},
-	bpf.GowaitCounterC_CONDS:             {name: "cond_wakes"}, // wakes of a sync.Cond, whose waits this mode does not see
+	bpf.GowaitCounterC_CONDS:             {name: counterConds}, // wakes of a sync.Cond, whose waits this mode does not see
 	bpf.GowaitCounterC_REQUEUES:          {name: "requeues"},   // woken waiters that lost the lock to another and wait anew
 	bpf.GowaitCounterC_EDGE_WAKES:        {name: "waits_open_at_start"},
-	bpf.GowaitCounterC_EARLY_WAKES:       {name: "early_wakes"},                 // of waiters dequeued before the window
+	bpf.GowaitCounterC_EARLY_WAKES:       {name: counterEarly},                  // of waiters dequeued before the window
 	bpf.GowaitCounterC_UNMATCHED_WAKES:   {name: "unmatched_wakes", lost: true}, // no room for the goroutine
 	bpf.GowaitCounterC_LOST_STARTS:       {name: "lost_starts", lost: true},     // no room for the goroutine
 	bpf.GowaitCounterC_LOST_CLOCKS:       {name: "lost_clocks"},                 // no room for the waker: its wake is timed a little late
@@ -48,6 +48,8 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 }
 
 const (
+	counterConds     = "cond_wakes"
+	counterEarly     = "early_wakes"
 	counterReleases  = "burst_releases"
 	counterHandoffs  = "burst_handoffs"
 	counterContended = "burst_contended"

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
@@ -59,6 +60,11 @@ type Collector struct {
 	binary  *symbolize.Binary
 	options Options
 
+	layout     *golayout.Layout
+	reasons    reasons // and the next one: what was found in the target's memory
+	goroutines *allgs
+	unverified error // why nothing was, and the layout is held to nothing; or nil
+
 	table   *semtable // nil if not found
 	blind   error     // why waits that cover a window are not seen, or nil
 	objects bpf.GowaitObjects
@@ -73,7 +79,6 @@ type Collector struct {
 
 	releases   releases
 	absences   absences
-	reasons    reasons // names of the runtime's wait reasons; only where holders are captured
 	burstSlots [2]bpf.GowaitBurst
 	burstSlot  uint32                // the current one
 	closing    sync.WaitGroup        // links of former bursts
@@ -108,7 +113,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if runtime.GOARCH != "amd64" {
 		return nil, &TargetError{"only linux/amd64 is supported, this is " + runtime.GOARCH}
 	}
-	layout, err := layoutFor(b.GoVersion())
+	layout, err := layoutFor(b, p.Exe)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +124,24 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if o.noRun != nil {
 		probes.run, probes.noRun = 0, o.noRun
 	}
-	c := &Collector{process: p, binary: b, options: o, releases: probes.releases}
+	c := &Collector{process: p, binary: b, options: o, layout: layout, releases: probes.releases}
 	if c.options.Mode != ModeLocks && c.options.Mode != "" && o.Stacks == 0 {
 		c.options.Stacks = 2 * defaultStacks
 	}
+	if err := c.verify(layout); err != nil {
+		return nil, err
+	}
 	c.absences = findAbsences(b, layout, p.Bias)
+	c.absences.missing = errors.Join(c.absences.missing, c.unverified)
 	c.table, c.blind = findSemtable(p, b, layout)
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
 		c.attach = attachUprobeMulti
 	}
-	err = c.install(layout.GowaitGoLayout, probes)
+	err = c.install(semaLayout(layout), probes)
 	if c.attach == attachUprobeMulti && refused(err) {
 		c.attach = attachPerfEvent
-		err = errors.Join(c.Close(), c.install(layout.GowaitGoLayout, probes))
+		err = errors.Join(c.Close(), c.install(semaLayout(layout), probes))
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -140,9 +149,6 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	c.noRun = probes.noRun
 	if err := c.openParks(layout); err != nil {
 		return nil, errors.Join(err, c.Close())
-	}
-	if o.Holders != HoldersOff && o.Holders != "" {
-		c.learnReasons()
 	}
 	if o.Holders == HoldersExact && c.releases.missing == nil {
 		links, err := c.attachReleases()

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 )
 
 // memory is the target's, with what is known of the runtime's structs in it.
 type memory struct {
-	layout goLayout
+	layout *golayout.Layout
 	read   func(addr uint64, buf []byte) error
 }
 
@@ -26,8 +27,8 @@ func word(b []byte, off int) uint64 { return binary.LittleEndian.Uint64(b[off:])
 // stack walks the stack of a parked goroutine, as the programs do.
 func (m *memory) stack(g uint64) bpf.GowaitStack {
 	var st bpf.GowaitStack
-	pc := m.word(g + uint64(m.layout.SchedPc))
-	bp := m.word(g + uint64(m.layout.SchedBp))
+	pc := m.word(g + uint64(m.layout.SchedPC))
+	bp := m.word(g + uint64(m.layout.SchedBP))
 	frame := make([]byte, 16)
 	for pc != 0 {
 		if int(st.N) == len(st.Pcs) {
@@ -52,5 +53,5 @@ func (m *memory) stack(g uint64) bpf.GowaitStack {
 // the window: the collector notes when it first sees it parked (g.waitsince). It
 // is 0 where the collector has not run since.
 func (m *memory) since(g uint64) int64 {
-	return int64(m.word(g + uint64(m.layout.waitsince)))
+	return int64(m.word(g + uint64(m.layout.Waitsince)))
 }

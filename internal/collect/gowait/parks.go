@@ -1,7 +1,6 @@
 package gowait
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
@@ -47,7 +47,7 @@ var parkFuncs = []string{funcParkM, funcMakeOne, funcPoll, funcList, funcExecute
 
 // openParks finds what the probes need, checks it against the target's memory, and
 // attaches them. Nothing counts before open.
-func openParks(c *Collector, layout goLayout) (_ *parks, err error) {
+func openParks(c *Collector, layout *golayout.Layout) (_ *parks, err error) {
 	p := &parks{c: c, offsets: make(map[string]uint64)}
 	for name, in := range c.binary.InlinedIn(parkFuncs...) {
 		return nil, &TargetError{fmt.Sprintf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off), or use --waits locks", name, strings.Join(in, ", "))}
@@ -62,9 +62,10 @@ func openParks(c *Collector, layout goLayout) (_ *parks, err error) {
 		}
 		p.offsets[name] = point.Offset
 	}
-	if err := p.readTarget(layout); err != nil {
-		return nil, err
+	if c.unverified != nil { // the list of goroutines, the wait reasons
+		return nil, c.unverified
 	}
+	p.reasons, p.goroutines = c.reasons, c.goroutines
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -76,29 +77,10 @@ func openParks(c *Collector, layout goLayout) (_ *parks, err error) {
 	return p, p.attach()
 }
 
-// readTarget learns the wait reasons, and holds the layout to the goroutines that
-// are there.
-func (p *parks) readTarget(layout goLayout) error {
-	f, err := elf.Open(p.c.process.Exe)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if p.reasons, err = findReasons(p.c.process, f); err == nil {
-		if p.goroutines, err = findAllgs(p.c.process, f, layout); err == nil {
-			err = p.goroutines.check(p.reasons)
-		}
-	}
-	if err == nil || errors.Is(err, target.ErrExited) || errors.Is(err, target.ErrPermission) {
-		return err
-	}
-	return &TargetError{err.Error()}
-}
-
 // Each goroutine that ever parked takes an entry; half of them may yet be started.
 const minParks, maxParks = 1 << 15, 1 << 20
 
-func (p *parks) load(layout goLayout) error {
+func (p *parks) load(layout *golayout.Layout) error {
 	spec, err := bpf.LoadGoparks()
 	if err != nil {
 		return err
@@ -117,7 +99,7 @@ func (p *parks) load(layout goLayout) error {
 		return err
 	}
 	if err := setVariables(spec, map[string]any{
-		bpf.GoparksVarLayout:      layout.parks(),
+		bpf.GoparksVarLayout:      parkLayout(layout),
 		bpf.GoparksVarReasonKinds: p.reasons.probeKinds(),
 	}); err != nil {
 		return err

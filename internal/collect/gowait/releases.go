@@ -33,14 +33,14 @@ var releaseFuncs = []struct {
 	how  bpf.GowaitRelease
 }{
 	{"internal/sync.(*Mutex).unlockSlow", bpf.GowaitReleaseRELEASE_MUTEX},
+	{"sync.(*Mutex).unlockSlow", bpf.GowaitReleaseRELEASE_MUTEX}, // Go ≤ 1.23
 	{"sync.(*RWMutex).rUnlockSlow", bpf.GowaitReleaseRELEASE_READER},
 	{"sync.(*RWMutex).Unlock", bpf.GowaitReleaseRELEASE_WRITER},
 	{"internal/poll.runtime_Semrelease", bpf.GowaitReleaseRELEASE_FD},
-	{funcLockSlow, bpf.GowaitReleaseRELEASE_NONE},
+	// These release nothing: they tell how many Locks found the mutex taken.
+	{"internal/sync.(*Mutex).lockSlow", bpf.GowaitReleaseRELEASE_NONE},
+	{"sync.(*Mutex).lockSlow", bpf.GowaitReleaseRELEASE_NONE}, // Go ≤ 1.23
 }
-
-// funcLockSlow releases nothing: it tells how many Locks found the mutex taken.
-const funcLockSlow = "internal/sync.(*Mutex).lockSlow"
 
 func releaseNames() []string {
 	var names []string
@@ -56,7 +56,7 @@ func releaseNames() []string {
 func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 	var r releases
 	for _, f := range releaseFuncs {
-		if in := inlined[f.name]; len(in) > 0 && f.name != funcLockSlow {
+		if in := inlined[f.name]; len(in) > 0 && f.how != bpf.GowaitReleaseRELEASE_NONE {
 			r.missing = errors.Join(r.missing, fmt.Errorf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", f.name, strings.Join(in, ", ")))
 			continue
 		}
@@ -64,7 +64,7 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 		switch {
 		case errors.Is(err, symbolize.ErrNoFunc):
 			continue
-		case err != nil && f.name != funcLockSlow:
+		case err != nil && f.how != bpf.GowaitReleaseRELEASE_NONE:
 			r.missing = errors.Join(r.missing, err)
 		case err == nil:
 			r.add(point.Offset, uint64(f.how))

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
@@ -30,7 +31,7 @@ type standing struct {
 
 // findSemtable finds the table by the code of semacquire1: it is the one variable
 // without an initial value whose address is loaded there.
-func findSemtable(p *target.Process, b *symbolize.Binary, layout goLayout) (*semtable, error) {
+func findSemtable(p *target.Process, b *symbolize.Binary, layout *golayout.Layout) (*semtable, error) {
 	f, err := elf.Open(p.Exe)
 	if err != nil {
 		return nil, err
@@ -103,41 +104,59 @@ func (t *semtable) waiters() (map[standing]bool, error) {
 	}
 	found := make(map[standing]bool)
 	seen := make(map[uint64]bool)
-	var queue []uint64 // sudogs to visit
-	push := func(s uint64) {
+	type node struct {
+		sudog uint64
+		root  int
+	}
+	var queue []node // to visit
+	push := func(s uint64, root int) {
 		if s != 0 && !seen[s] && len(seen) < maxStanding {
 			seen[s] = true
-			queue = append(queue, s)
+			queue = append(queue, node{s, root})
 		}
 	}
 	for i := range semRoots {
-		push(word(table, i*semRootSize+int(t.layout.RootTreap)))
+		push(word(table, i*semRootSize+int(t.layout.RootTreap)), i)
 	}
-	sudog := make([]byte, t.layout.sudogSize)
+	sudog := make([]byte, t.layout.SudogSize)
 	for len(queue) > 0 {
-		s := queue[len(queue)-1]
+		at := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		if err := t.read(s, sudog); err != nil {
+		if err := t.read(at.sudog, sudog); err != nil {
 			if errors.Is(err, target.ErrExited) {
 				return nil, err
 			}
 			continue // the pointer was old
 		}
 		w := standing{g: word(sudog, 0), sema: word(sudog, int(t.layout.SudogElem))}
-		if w.sema == 0 || t.word(w.g+uint64(t.layout.gWaiting)) != s {
+		if !t.waits(w, at.sudog) || rootOf(w.sema) != at.root {
 			continue // it was taken out meanwhile
 		}
 		found[w] = true
-		push(word(sudog, int(t.layout.SudogNext)))
-		push(word(sudog, int(t.layout.SudogPrev)))
-		push(word(sudog, int(t.layout.SudogWaitlink)))
+		push(word(sudog, int(t.layout.SudogNext)), at.root)
+		push(word(sudog, int(t.layout.SudogPrev)), at.root)
+		push(word(sudog, int(t.layout.SudogWaitlink)), at.root)
 	}
 	return found, nil
 }
 
-// root is the address of a semaphore's root, as semTable.rootFor has it.
+// waits reports whether the goroutine of a sudog waits by it still.
+func (t *semtable) waits(w standing, sudog uint64) bool {
+	if w.sema == 0 { // as dequeue leaves it
+		return false
+	}
+	if t.layout.SemaWaiting {
+		return t.word(w.g+uint64(t.layout.Waiting)) == sudog
+	}
+	return t.word(w.g+uint64(t.layout.Atomicstatus))&0xffffffff&^statusScanning == statusWaiting
+}
+
+// rootOf is the number of a semaphore's root, as semTable.rootFor has it.
+func rootOf(sema uint64) int { return int(sema >> 3 % semRoots) }
+
+// root is the address of a semaphore's root.
 func (t *semtable) root(sema uint64) uint64 {
-	return t.addr + sema>>3%semRoots*semRootSize
+	return t.addr + uint64(rootOf(sema))*semRootSize
 }
 
 // readStanding adds to a snapshot the waits that were there at both edges and of

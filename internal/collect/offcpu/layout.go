@@ -6,59 +6,29 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"contend/bpf"
+	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 )
 
-// layoutSince has offsets inside the runtime's structs by the first release
-// they hold for, oldest first. Source: src/runtime/runtime2.go of these
-// releases (and DWARF of binaries built by them); m grew within minors at
-// 1.23.12 and 1.24.6. g.m is at 48, g.sched at 56 and m.g0 at 0 in all.
-var layoutSince = []struct {
-	minor, patch                       int
-	schedBP, gLockedm, mCurg, mLockedg uint32
-}{
-	{22, 0, 104, 208, 192, 344},
-	{23, 0, 104, 216, 192, 344},
-	{23, 12, 104, 216, 192, 368},
-	{24, 0, 104, 216, 192, 344},
-	{24, 6, 104, 216, 192, 368},
-	{25, 0, 96, 208, 184, 360},
-	{26, 0, 96, 208, 184, 384},
-}
-
-const lastMinor = 27 // whose layout is 1.26's
-
-var release = regexp.MustCompile(`^go1\.(\d+)(?:\.(\d+))?$`)
-
-// layoutFor says where the runtime of a Go release keeps the goroutine that is
-// locked to a thread. Not known is no error: such threads then end at mcall. The
-// programs check in each case that the goroutine points back at its thread.
-func layoutFor(version string, b *symbolize.Binary) (bpf.OffcpuThreadLayout, bool) {
-	var out bpf.OffcpuThreadLayout
-	m := release.FindStringSubmatch(version)
-	if m == nil {
-		return out, false
+// layoutFor says where the target's runtime keeps the goroutine that is locked to a
+// thread. Not known is no error: such threads then end at mcall. The programs check
+// in each case that the goroutine points back at its thread.
+func layoutFor(version, exe string, b *symbolize.Binary) (bpf.OffcpuThreadLayout, bool) {
+	l, err := golayout.For(version, exe)
+	if err != nil {
+		return bpf.OffcpuThreadLayout{}, false
 	}
-	minor, _ := strconv.Atoi(m[1])
-	patch, _ := strconv.Atoi(m[2])
 	tls, err := tlsOffset(b)
-	if err != nil || minor < layoutSince[0].minor || minor > lastMinor {
-		return out, false
+	if err != nil {
+		return bpf.OffcpuThreadLayout{}, false
 	}
-	for _, l := range layoutSince {
-		if minor > l.minor || minor == l.minor && patch >= l.patch {
-			out = bpf.OffcpuThreadLayout{
-				TlsG: tls, G_m: 48, G_schedSp: 56, G_schedPc: 64, G_schedBp: l.schedBP,
-				G_lockedm: l.gLockedm, M_g0: 0, M_curg: l.mCurg, M_lockedg: l.mLockedg,
-			}
-		}
-	}
-	return out, true
+	return bpf.OffcpuThreadLayout{
+		TlsG: tls, G_m: l.GM, G_schedSp: l.SchedSP, G_schedPc: l.SchedPC, G_schedBp: l.SchedBP,
+		G_lockedm: l.Lockedm, M_g0: l.MG0, M_curg: l.Curg, M_lockedg: l.Lockedg,
+	}, true
 }
 
 // tlsOffset finds where g is kept, relative to the thread's FS base.

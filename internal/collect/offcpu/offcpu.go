@@ -72,7 +72,8 @@ type Collector struct {
 	begin, end     int64 // CLOCK_MONOTONIC, ns
 	running        bool
 	seeded, unread int // threads off the CPU before the attach; those of unknown stack
-	lockedg        bool
+	layout         bpf.OffcpuThreadLayout
+	lockedg        bool // layout is known
 }
 
 // Open loads and attaches the programs and takes note of the threads that are
@@ -117,8 +118,7 @@ func (c *Collector) open() error {
 
 // configure sets what the programs must know before they are loaded.
 func (c *Collector) configure(spec *ebpf.CollectionSpec) error {
-	layout, known := layoutFor(c.process.GoVersion, c.binary)
-	c.lockedg = known
+	c.layout, c.lockedg = layoutFor(c.process.GoVersion, c.process.Exe, c.binary)
 	start, end, err := codeRange(c.process.Exe, c.process.Bias)
 	if err != nil {
 		return fmt.Errorf("offcpu: %w", err)
@@ -133,7 +133,7 @@ func (c *Collector) configure(spec *ebpf.CollectionSpec) error {
 		"target_tgid":   uint32(c.process.NSPID),
 		"target_ns_dev": c.process.PIDNSDev,
 		"target_ns_ino": c.process.PIDNSIno,
-		"thread_layout": layout,
+		"thread_layout": c.layout,
 		"kernel_stacks": kernelStacks,
 		"code_start":    start,
 		"code_end":      end,

@@ -63,8 +63,7 @@ func isSyscall(w bpf.OffcpuOpenWait) bool {
 func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 	pc, bp := w.Ip, w.Bp
 	if g := c.lockedGoroutine(w); g != 0 {
-		layout, _ := layoutFor(c.process.GoVersion, c.binary)
-		pc, bp = c.word(g+uint64(layout.G_schedPc)), c.word(g+uint64(layout.G_schedBp))
+		pc, bp = c.word(g+uint64(c.layout.G_schedPc)), c.word(g+uint64(c.layout.G_schedBp))
 	} else if ret := c.word(w.Sp); frameless(c.binary, pc-c.process.Bias, isSyscall(w)) &&
 		c.binary.Frames(ret-c.process.Bias-1) != nil {
 		s.Pcs[0], s.N = pc, 1
@@ -83,10 +82,10 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 
 // lockedGoroutine is locked_goroutine of offcpu.bpf.c, for a thread at rest.
 func (c *Collector) lockedGoroutine(w bpf.OffcpuOpenWait) uint64 {
-	l, known := layoutFor(c.process.GoVersion, c.binary)
-	if !known {
+	if !c.lockedg {
 		return 0
 	}
+	l := c.layout
 	g := c.word(w.Fsbase + uint64(l.TlsG))
 	m := c.word(g + uint64(l.G_m))
 	if m == 0 || c.word(m+uint64(l.M_g0)) != g || c.word(m+uint64(l.M_curg)) != 0 {
