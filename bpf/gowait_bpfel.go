@@ -46,10 +46,11 @@ type GowaitAbsences struct {
 }
 
 type GowaitBurst struct {
-	_      structs.HostLayout
-	Start  uint64
-	Stop   uint64
-	Before uint64
+	_         structs.HostLayout
+	Start     uint64
+	Stop      uint64
+	Before    uint64
+	Contended uint64
 }
 
 type GowaitCounter uint32
@@ -59,40 +60,37 @@ const (
 	GowaitCounterC_LEFT              GowaitCounter = 1
 	GowaitCounterC_QUEUES            GowaitCounter = 2
 	GowaitCounterC_DEQUEUES          GowaitCounter = 3
-	GowaitCounterC_READIES           GowaitCounter = 4
-	GowaitCounterC_RUNS              GowaitCounter = 5
-	GowaitCounterC_CONDS             GowaitCounter = 6
-	GowaitCounterC_REQUEUES          GowaitCounter = 7
-	GowaitCounterC_EDGE_WAKES        GowaitCounter = 8
-	GowaitCounterC_EARLY_WAKES       GowaitCounter = 9
-	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 10
-	GowaitCounterC_LOST_STARTS       GowaitCounter = 11
-	GowaitCounterC_LOST_CLOCKS       GowaitCounter = 12
-	GowaitCounterC_LOST_LOCKS        GowaitCounter = 13
-	GowaitCounterC_OVERWRITTEN       GowaitCounter = 14
-	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 15
-	GowaitCounterC_FAILED_READS      GowaitCounter = 16
-	GowaitCounterC_FAILED_WALKS      GowaitCounter = 17
-	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 18
-	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 19
-	GowaitCounterC_LOST_STACKS       GowaitCounter = 20
-	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 21
-	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 22
-	GowaitCounterC_LOST_WAITS        GowaitCounter = 23
-	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 24
-	GowaitCounterC_RELEASES          GowaitCounter = 25
-	GowaitCounterC_HANDOFFS          GowaitCounter = 26
-	GowaitCounterC_CONTENDED         GowaitCounter = 27
-	GowaitCounterC_PARKED            GowaitCounter = 28
-	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 29
-	GowaitCounterC_LOST_CHARGES      GowaitCounter = 30
-	GowaitCounterC_LOST_HOPS         GowaitCounter = 31
-	GowaitCounterCOUNTERS            GowaitCounter = 32
+	GowaitCounterC_RUNS              GowaitCounter = 4
+	GowaitCounterC_REQUEUES          GowaitCounter = 5
+	GowaitCounterC_EDGE_WAKES        GowaitCounter = 6
+	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 7
+	GowaitCounterC_LOST_STARTS       GowaitCounter = 8
+	GowaitCounterC_LOST_LOCKS        GowaitCounter = 9
+	GowaitCounterC_OVERWRITTEN       GowaitCounter = 10
+	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 11
+	GowaitCounterC_FAILED_READS      GowaitCounter = 12
+	GowaitCounterC_FAILED_WALKS      GowaitCounter = 13
+	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 14
+	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 15
+	GowaitCounterC_LOST_STACKS       GowaitCounter = 16
+	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 17
+	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 18
+	GowaitCounterC_MERGED_WAKERS     GowaitCounter = 19
+	GowaitCounterC_LOST_WAITS        GowaitCounter = 20
+	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 21
+	GowaitCounterC_RELEASES          GowaitCounter = 22
+	GowaitCounterC_HANDOFFS          GowaitCounter = 23
+	GowaitCounterC_CONTENDED         GowaitCounter = 24
+	GowaitCounterC_PARKED            GowaitCounter = 25
+	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 26
+	GowaitCounterC_LOST_CHARGES      GowaitCounter = 27
+	GowaitCounterC_LOST_HOPS         GowaitCounter = 28
+	GowaitCounterCOUNTERS            GowaitCounter = 29
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [32]uint64
+	N [29]uint64
 }
 
 type GowaitEdge uint32
@@ -117,17 +115,15 @@ type GowaitGoLayout struct {
 }
 
 type GowaitGoroutine struct {
-	_            structs.HostLayout
-	Queued       uint64
-	Ready        uint64
-	Key          GowaitWaitKey
-	Dequeued     uint64
-	DequeuedAddr uint64
-	Ended        uint64
-	Again        uint64
-	BeforeAddr   uint64
-	BeforeEnd    uint64
-	Contended    uint64
+	_          structs.HostLayout
+	Queued     uint64
+	Ready      uint64
+	Key        GowaitWaitKey
+	Ended      uint64
+	Again      uint64
+	BeforeAddr uint64
+	BeforeEnd  uint64
+	Contended  uint64
 }
 
 type GowaitHeldKey struct {
@@ -169,6 +165,7 @@ type GowaitLockState struct {
 	Changed  uint64
 	HeldUp   uint64
 	Waited   uint64
+	Stale    uint64
 	Seq      uint64
 	Clock    uint64
 	Sampled  uint64
@@ -246,37 +243,39 @@ type GowaitWaitSum struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	GowaitMapAbsences         = "absences"
-	GowaitMapCounts           = "counts"
-	GowaitMapGoroutines       = "goroutines"
-	GowaitMapHeld             = "held"
-	GowaitMapHops             = "hops"
-	GowaitMapLockLogs         = "lock_logs"
-	GowaitMapLocks            = "locks"
-	GowaitMapLostWaits        = "lost_waits"
-	GowaitMapPairs            = "pairs"
-	GowaitMapReaderShares     = "reader_shares"
-	GowaitMapScratches        = "scratches"
-	GowaitMapStacks           = "stacks"
-	GowaitMapWaits            = "waits"
-	GowaitProgGowaitAbsence   = "gowait_absence"
-	GowaitProgGowaitDequeue   = "gowait_dequeue"
-	GowaitProgGowaitQueue     = "gowait_queue"
-	GowaitProgGowaitReady     = "gowait_ready"
-	GowaitProgGowaitRelease   = "gowait_release"
-	GowaitProgGowaitRun       = "gowait_run"
-	GowaitVarAbsenceLayout    = "absence_layout"
-	GowaitVarAbsenceProbeType = "absence_probe_type"
-	GowaitVarBursts           = "bursts"
-	GowaitVarCounterType      = "counter_type"
-	GowaitVarCurrentBurst     = "current_burst"
-	GowaitVarLayout           = "layout"
-	GowaitVarReleaseType      = "release_type"
-	GowaitVarTargetNsDev      = "target_ns_dev"
-	GowaitVarTargetNsIno      = "target_ns_ino"
-	GowaitVarTargetTgid       = "target_tgid"
-	GowaitVarWindowStart      = "window_start"
-	GowaitVarWindowStop       = "window_stop"
+	GowaitMapAbsences          = "absences"
+	GowaitMapCounts            = "counts"
+	GowaitMapGoroutines        = "goroutines"
+	GowaitMapHeld              = "held"
+	GowaitMapHops              = "hops"
+	GowaitMapLockLogs          = "lock_logs"
+	GowaitMapLocks             = "locks"
+	GowaitMapLostWaits         = "lost_waits"
+	GowaitMapPairs             = "pairs"
+	GowaitMapReaderShares      = "reader_shares"
+	GowaitMapScratches         = "scratches"
+	GowaitMapStacks            = "stacks"
+	GowaitMapWaits             = "waits"
+	GowaitProgGowaitAbsence    = "gowait_absence"
+	GowaitProgGowaitDequeue    = "gowait_dequeue"
+	GowaitProgGowaitQueue      = "gowait_queue"
+	GowaitProgGowaitRelease    = "gowait_release"
+	GowaitProgGowaitRun        = "gowait_run"
+	GowaitVarAbsenceLayout     = "absence_layout"
+	GowaitVarAbsenceProbeType  = "absence_probe_type"
+	GowaitVarBursts            = "bursts"
+	GowaitVarCounterType       = "counter_type"
+	GowaitVarCurrentBurst      = "current_burst"
+	GowaitVarLayout            = "layout"
+	GowaitVarReleaseType       = "release_type"
+	GowaitVarTargetNsDev       = "target_ns_dev"
+	GowaitVarTargetNsIno       = "target_ns_ino"
+	GowaitVarTargetOnly        = "target_only"
+	GowaitVarTargetTgid        = "target_tgid"
+	GowaitVarWaitSums          = "wait_sums"
+	GowaitVarWaitSumsWithWaker = "wait_sums_with_waker"
+	GowaitVarWindowStart       = "window_start"
+	GowaitVarWindowStop        = "window_stop"
 )
 
 // LoadGowait returns the embedded CollectionSpec for Gowait.
@@ -324,7 +323,6 @@ type GowaitProgramSpecs struct {
 	GowaitAbsence *ebpf.ProgramSpec `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.ProgramSpec `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.ProgramSpec `ebpf:"gowait_queue"`
-	GowaitReady   *ebpf.ProgramSpec `ebpf:"gowait_ready"`
 	GowaitRelease *ebpf.ProgramSpec `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.ProgramSpec `ebpf:"gowait_run"`
 }
@@ -352,18 +350,21 @@ type GowaitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
-	AbsenceLayout    *ebpf.VariableSpec `ebpf:"absence_layout"`
-	AbsenceProbeType *ebpf.VariableSpec `ebpf:"absence_probe_type"`
-	Bursts           *ebpf.VariableSpec `ebpf:"bursts"`
-	CounterType      *ebpf.VariableSpec `ebpf:"counter_type"`
-	CurrentBurst     *ebpf.VariableSpec `ebpf:"current_burst"`
-	Layout           *ebpf.VariableSpec `ebpf:"layout"`
-	ReleaseType      *ebpf.VariableSpec `ebpf:"release_type"`
-	TargetNsDev      *ebpf.VariableSpec `ebpf:"target_ns_dev"`
-	TargetNsIno      *ebpf.VariableSpec `ebpf:"target_ns_ino"`
-	TargetTgid       *ebpf.VariableSpec `ebpf:"target_tgid"`
-	WindowStart      *ebpf.VariableSpec `ebpf:"window_start"`
-	WindowStop       *ebpf.VariableSpec `ebpf:"window_stop"`
+	AbsenceLayout     *ebpf.VariableSpec `ebpf:"absence_layout"`
+	AbsenceProbeType  *ebpf.VariableSpec `ebpf:"absence_probe_type"`
+	Bursts            *ebpf.VariableSpec `ebpf:"bursts"`
+	CounterType       *ebpf.VariableSpec `ebpf:"counter_type"`
+	CurrentBurst      *ebpf.VariableSpec `ebpf:"current_burst"`
+	Layout            *ebpf.VariableSpec `ebpf:"layout"`
+	ReleaseType       *ebpf.VariableSpec `ebpf:"release_type"`
+	TargetNsDev       *ebpf.VariableSpec `ebpf:"target_ns_dev"`
+	TargetNsIno       *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetOnly        *ebpf.VariableSpec `ebpf:"target_only"`
+	TargetTgid        *ebpf.VariableSpec `ebpf:"target_tgid"`
+	WaitSums          *ebpf.VariableSpec `ebpf:"wait_sums"`
+	WaitSumsWithWaker *ebpf.VariableSpec `ebpf:"wait_sums_with_waker"`
+	WindowStart       *ebpf.VariableSpec `ebpf:"window_start"`
+	WindowStop        *ebpf.VariableSpec `ebpf:"window_stop"`
 }
 
 // GowaitObjects contains all objects after they have been loaded into the kernel.
@@ -423,18 +424,21 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
-	AbsenceLayout    *ebpf.Variable `ebpf:"absence_layout"`
-	AbsenceProbeType *ebpf.Variable `ebpf:"absence_probe_type"`
-	Bursts           *ebpf.Variable `ebpf:"bursts"`
-	CounterType      *ebpf.Variable `ebpf:"counter_type"`
-	CurrentBurst     *ebpf.Variable `ebpf:"current_burst"`
-	Layout           *ebpf.Variable `ebpf:"layout"`
-	ReleaseType      *ebpf.Variable `ebpf:"release_type"`
-	TargetNsDev      *ebpf.Variable `ebpf:"target_ns_dev"`
-	TargetNsIno      *ebpf.Variable `ebpf:"target_ns_ino"`
-	TargetTgid       *ebpf.Variable `ebpf:"target_tgid"`
-	WindowStart      *ebpf.Variable `ebpf:"window_start"`
-	WindowStop       *ebpf.Variable `ebpf:"window_stop"`
+	AbsenceLayout     *ebpf.Variable `ebpf:"absence_layout"`
+	AbsenceProbeType  *ebpf.Variable `ebpf:"absence_probe_type"`
+	Bursts            *ebpf.Variable `ebpf:"bursts"`
+	CounterType       *ebpf.Variable `ebpf:"counter_type"`
+	CurrentBurst      *ebpf.Variable `ebpf:"current_burst"`
+	Layout            *ebpf.Variable `ebpf:"layout"`
+	ReleaseType       *ebpf.Variable `ebpf:"release_type"`
+	TargetNsDev       *ebpf.Variable `ebpf:"target_ns_dev"`
+	TargetNsIno       *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetOnly        *ebpf.Variable `ebpf:"target_only"`
+	TargetTgid        *ebpf.Variable `ebpf:"target_tgid"`
+	WaitSums          *ebpf.Variable `ebpf:"wait_sums"`
+	WaitSumsWithWaker *ebpf.Variable `ebpf:"wait_sums_with_waker"`
+	WindowStart       *ebpf.Variable `ebpf:"window_start"`
+	WindowStop        *ebpf.Variable `ebpf:"window_stop"`
 }
 
 // GowaitPrograms contains all programs after they have been loaded into the kernel.
@@ -444,7 +448,6 @@ type GowaitPrograms struct {
 	GowaitAbsence *ebpf.Program `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.Program `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.Program `ebpf:"gowait_queue"`
-	GowaitReady   *ebpf.Program `ebpf:"gowait_ready"`
 	GowaitRelease *ebpf.Program `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.Program `ebpf:"gowait_run"`
 }
@@ -454,7 +457,6 @@ func (p *GowaitPrograms) Close() error {
 		p.GowaitAbsence,
 		p.GowaitDequeue,
 		p.GowaitQueue,
-		p.GowaitReady,
 		p.GowaitRelease,
 		p.GowaitRun,
 	)

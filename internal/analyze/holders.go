@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"contend/internal/recording"
+	"contend/internal/student"
 )
 
 // Holding says how holders were observed, and what else that showed of the
@@ -153,7 +154,7 @@ func (h *heldSum) interval(delay, seen, total int64, of func(*burstSum) int64) (
 			d := float64(of(b)) - ratio*float64(b.total)
 			sq += d * d
 		}
-		half := studentT975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
+		half := student.T975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
 		if ratio > 0 && ratio < 1 {
 			logit, half := math.Log(ratio/(1-ratio)), half/(ratio*(1-ratio))
 			low, high = expit(logit-half), expit(logit+half)
@@ -163,20 +164,6 @@ func (h *heldSum) interval(delay, seen, total int64, of func(*burstSum) int64) (
 	}
 	scale := share(seen, total)
 	return min(low*scale, p), min(max(high*scale, p)+1-scale, 1)
-}
-
-// studentT975 is the 0.975 quantile of Student's t distribution: by its expansion in
-// the normal quantile (Abramowitz and Stegun, 26.7.5), which from five degrees of
-// freedom on is right to 0.1 %.
-func studentT975(df int) float64 {
-	if small := []float64{12.7062, 4.3027, 3.1824, 2.7764}; df <= len(small) {
-		return small[df-1]
-	}
-	const z = 1.959963984540054
-	v := float64(df)
-	z3, z5, z7, z9 := z*z*z, math.Pow(z, 5), math.Pow(z, 7), math.Pow(z, 9)
-	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
-		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
 }
 
 // expit is the inverse of the logit.

@@ -16,7 +16,8 @@ import (
 // which tells them apart by their cookie.
 type releases struct {
 	probeSet
-	missing error // why holders cannot be captured, or nil
+	contended uint64 // the probe of Locks that found the mutex taken; 0 if there is none
+	missing   error  // why holders cannot be captured, or nil
 }
 
 // probeSet is places to probe with one program.
@@ -66,6 +67,8 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 			continue
 		case err != nil && f.how != bpf.GowaitReleaseRELEASE_NONE:
 			r.missing = errors.Join(r.missing, err)
+		case err == nil && f.how == bpf.GowaitReleaseRELEASE_NONE:
+			r.contended = point.Offset
 		case err == nil:
 			r.add(point.Offset, uint64(f.how))
 		}
@@ -76,26 +79,34 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 	return r
 }
 
-// attachReleases puts the probes of releases and of absences in place, within some
-// 0.2 ms. Bursts attach and detach because a probe that stays costs the target a trap
-// at every release, about twenty times as many as there are waits, even if its program
-// does nothing.
-func (c *Collector) attachReleases() ([]link.Link, error) {
+// attachReleases puts the probes of releases, of absences and of contended Locks in
+// place, within some 0.2 ms; the last are the first link. Bursts attach and detach
+// because a probe that stays costs the target a trap at every release, about twenty
+// times as many as there are waits, even if its program does nothing.
+func (c *Collector) attachReleases() (links []link.Link, err error) {
 	exe, err := link.OpenExecutable(c.process.Exe)
 	if err != nil {
 		return nil, fmt.Errorf("opening the target's executable: %w", err)
 	}
-	var absent []link.Link
-	if c.absences.missing == nil { // first: a hold whose release is seen has its absences seen
-		if absent, err = c.attachSet(exe, c.objects.GowaitAbsence, c.absences.probeSet); err != nil {
-			return nil, explain("probing what holders wait for", err)
+	attach := func(what string, prog *ebpf.Program, set probeSet) {
+		if err != nil || len(set.offsets) == 0 {
+			return
 		}
+		var more []link.Link
+		if more, err = c.attachSet(exe, prog, set); err != nil {
+			err = errors.Join(explain("probing "+what, err), closeAll(links))
+		}
+		links = append(links, more...)
 	}
-	links, err := c.attachSet(exe, c.objects.GowaitRelease, c.releases.probeSet)
-	if err != nil {
-		return nil, errors.Join(explain("probing the releases of locks", err), closeAll(absent))
+	r := c.probes.releases
+	if r.contended != 0 {
+		attach("contended locks", c.objects.GowaitRelease, probeSet{[]uint64{r.contended}, []uint64{uint64(bpf.GowaitReleaseRELEASE_NONE)}})
 	}
-	return append(links, absent...), nil
+	if c.absences.missing == nil { // before releases: a hold whose release is seen has its absences seen
+		attach("what holders wait for", c.objects.GowaitAbsence, c.absences.probeSet)
+	}
+	attach("the releases of locks", c.objects.GowaitRelease, r.probeSet)
+	return links, err
 }
 
 func (c *Collector) attachSet(exe *link.Executable, prog *ebpf.Program, set probeSet) ([]link.Link, error) {
