@@ -20,6 +20,9 @@ var kinds = map[string][]string{
 	"stripped": {"-ldflags=-s -w"},
 	"pie":      {"-buildmode=pie"},
 	"trimpath": {"-trimpath"},
+	// DWARF 4, as up to Go 1.24.
+	"dwarf4":       nil,
+	"uncompressed": {"-ldflags=-compressdwarf=false"},
 }
 
 func build(t testing.TB, kind string) string {
@@ -27,6 +30,9 @@ func build(t testing.TB, kind string) string {
 	path := filepath.Join(t.TempDir(), "positions")
 	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, kinds[kind]...), "./testdata/positions")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if kind == "dwarf4" {
+		cmd.Env = append(cmd.Env, "GOEXPERIMENT=nodwarf5")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", kind, err, out)
 	}
