@@ -13,7 +13,7 @@ SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix brokers help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bench-symbolize bank error-rates
+.PHONY: matrix brokers help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bench-symbolize lock-names bank error-rates
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,9 @@ bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary 
 	@$(call apt,llvm-addr2line,llvm)
 	go build -o bin/trials ./cmd/trials
 	bin/trials symbolize -n 3 -o reports/symbolize.md
+
+lock-names: build ## record real brokers, whole and stripped, and list what their locks are called, write reports/lock-names.md (root)
+	go run ./cmd/trials locknames -window 4s -o reports/lock-names.md
 
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank

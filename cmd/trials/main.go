@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
 // writes what it found; the Makefile's targets bank, error-rates, bench-large,
-// bench-symbolize, matrix and brokers run it.
+// bench-symbolize, lock-names, matrix and brokers run it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|locknames|matrix|brokers [FLAG…]")
 	}
 	if args[0] == "matrix" {
 		return runMatrix(ctx, args[1:])
@@ -95,6 +95,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "locknames":
+		return locknames(ctx, r, *out, scratch)
 	case "symbolize":
 		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
 	case "large":

@@ -383,6 +383,7 @@ func (n *Namer) variableAt(c *code, lock string) func(uint64, place, path) (name
 	}
 	vars := n.vars[c.Entry]
 	return func(pc uint64, at place, p path) (found name, final bool) {
+		var local name
 		for i := range vars {
 			v := &vars[i]
 			piece, ok := v.at(pc, at)
@@ -392,13 +393,18 @@ func (n *Namer) variableAt(c *code, lock string) func(uint64, place, path) (name
 			here := n.debug.behind(v, piece.off, p, lock, outermost(c.Name))
 			switch {
 			case here.Text == "":
-			case !here.weak || here.in == "":
-				return here, true
+			case here.weak && here.in != "":
+				local = here
+			case final && found.full != here.full: // one list is wrong there
+				return name{}, false
 			default:
-				found = here
+				found, final = here, true
 			}
 		}
-		return found, false
+		if final {
+			return found, true
+		}
+		return local, false
 	}
 }
 
