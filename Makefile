@@ -9,11 +9,14 @@ LISTENER ?= -o reports/listener --force
 # The checkpoint experiments' flags.
 CHECKPOINT ?= --pairs 6 --aa 0 --force
 SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
+# Time for each fuzzer, and which: a pattern over package.Name, empty for all.
+FUZZTIME ?= 10m
+FUZZONLY ?=
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix brokers help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bench-symbolize lock-names bank error-rates
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize lock-names soak-attach
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,6 +57,9 @@ bench-large: build ## measure contend and go tool pprof on large profiles, write
 	go build -o bin/trials ./cmd/trials
 	bin/trials large -n 3 -o reports/large-inputs.md
 
+fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
+	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
+
 bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary beside go tool pprof and addr2line, write reports/symbolize.md
 	@$(call apt,addr2line,binutils)
 	@$(call apt,llvm-addr2line,llvm)
@@ -78,6 +84,9 @@ matrix: ## record one target built by every Go in every way, hold it to its desi
 
 brokers: build ## record real brokers under load beside their own block profiles, write reports/brokers.md (root)
 	go run ./cmd/trials brokers -window 10s -o reports/brokers.md
+
+soak-attach: build ## attach 1,000 times, kill 50 recorders, look what is left; reports/attach.md (root, ten minutes)
+	go run ./cmd/trials soak
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)

@@ -33,7 +33,7 @@ func newDiff() *cobra.Command {
 			if o.per != "" && o.per != "operation" && o.per != "second" {
 				return usagef("--per %s: operation or second", o.per)
 			}
-			return runDiff(o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runDiff(o, args[0], args[1], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	o.add(c.Flags(), render.DiffFormats())
@@ -42,16 +42,19 @@ func newDiff() *cobra.Command {
 	return c
 }
 
-func runDiff(o diffOptions, baseline, candidate string, stdout, stderr io.Writer) error {
+func runDiff(o diffOptions, baseline, candidate string, stdin io.Reader, stdout, stderr io.Writer) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	base, warnings, err := input.Side(baseline)
+	if baseline == "-" && candidate == "-" {
+		return usagef("there is only one standard input: - stands for one side")
+	}
+	base, warnings, err := o.input(stdin).Side(baseline)
 	if err != nil {
 		return err
 	}
-	cand, more, err := input.Side(candidate)
+	cand, more, err := o.input(stdin).Side(candidate)
 	if err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (o *diffOptions) judge(d *analyze.Diff, stderr io.Writer) error {
 			return fmt.Errorf("%w: %s: %s", errGate, g.Expr, g.Reason)
 		}
 		if g.Inconclusive {
-			fmt.Fprintf(stderr, "contend: warning: the gate is undecided: %s: %s\n", g.Expr, g.Reason)
+			fmt.Fprintf(stderr, "contend: warning: the gate is undecided: %s: %s\n", render.Clean(g.Expr), render.Clean(g.Reason))
 		}
 	}
 	if o.strict && d.Lost != [2]int64{} {

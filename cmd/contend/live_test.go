@@ -28,6 +28,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	builtDir = dir
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -38,6 +39,10 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	return bin, nil
 })
+
+var builtDir string // "" until something is built
+
+func removeBuilt() { _ = os.RemoveAll(builtDir) }
 
 func contendBinary(t *testing.T) string {
 	t.Helper()

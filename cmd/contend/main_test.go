@@ -14,11 +14,19 @@ import (
 // TestMain lets this test binary stand in for contend: in scripts, and where a
 // workload starts its other processes.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tidy{m}, map[string]func(){
 		"contend": func() {
 			os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 	})
+}
+
+// tidy removes at the end what tests share.
+type tidy struct{ *testing.M }
+
+func (m tidy) Run() int {
+	defer removeBuilt()
+	return m.M.Run()
 }
 
 // Scripts are acceptance tests: what a person types, what is printed where, and

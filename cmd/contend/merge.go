@@ -12,6 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 
+	"contend/internal/analyze/render"
 	"contend/internal/recording"
 )
 
@@ -72,13 +73,16 @@ func mergeRecordings(o mergeOptions, paths []string, stderr io.Writer) error {
 			return err
 		}
 		for _, w := range series.Warnings {
-			fmt.Fprintln(stderr, "contend: "+filepath.Join(p, w))
+			fmt.Fprintln(stderr, "contend: warning: "+render.Clean(filepath.Join(p, w)))
 		}
 		all = append(all, series.Runs...)
 	}
 	m, err := recording.Merge(all)
 	if err != nil {
 		return err
+	}
+	for _, warning := range m.Manifest.Warnings {
+		fmt.Fprintln(stderr, "contend: warning: "+render.Clean(warning))
 	}
 	w, err := recording.Create(o.output, o.force)
 	if err != nil {

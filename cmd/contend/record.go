@@ -45,6 +45,7 @@ type recordOptions struct {
 	overhead percent
 	holders  string
 	pprof    string
+	pprofCA  string
 	ops      string
 	counter  *operations.Counter // from ops
 	labels   map[string]string
@@ -87,7 +88,8 @@ func newRecord() *cobra.Command {
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", gowait.ModeAuto, "which waits to probe: all; locks; or auto, all while that costs at most --max-overhead")
 	f.Var(&o.overhead, "max-overhead", "what capturing waits may cost in the mode auto, of the target's CPU time or of one core")
-	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege. https://, user:password@ and unix:///path/of/socket are understood")
+	f.StringVar(&o.pprofCA, "pprof-ca", "", "trust the certificates in this PEM file, too, at the endpoint")
 	addHolders(f, &o.holders)
 	addOpsFlag(f, &o.ops)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
@@ -259,7 +261,7 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, MaxOverhead: float64(o.overhead),
-		Holders: o.holders, Pprof: o.pprof, Ops: o.counter, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Holders: o.holders, Pprof: o.pprof, PprofCA: o.pprofCA, Ops: o.counter, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
 		DropPrivileges: true,
 	}
 }
@@ -291,13 +293,13 @@ func summarize(path string, strict bool, stdout, stderr io.Writer) error {
 		return err
 	}
 	for _, warning := range r.Warnings {
-		fmt.Fprintln(stderr, "contend: warning: "+warning)
+		fmt.Fprintln(stderr, "contend: warning: "+render.Clean(warning))
 	}
 	r.Warnings = nil // said already
 	if err := render.Report(stdout, r, render.Text, textOptions(stdout, 5)); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\nwrote %s   look closer: contend report %s\n", path, path)
+	fmt.Fprintf(stdout, "\nwrote %s   look closer: contend report %s\n", render.Clean(path), render.Clean(path))
 	if strict && len(r.Lost) > 0 {
 		return fmt.Errorf("%w: %s", errLost, lostNames(r.Lost))
 	}

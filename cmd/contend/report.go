@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ type viewOptions struct {
 	limited bool // --limit was given
 	strict  bool
 	flame   string
-	base    string // report only
+	base    string // report and export
+	unit    unitFlag
 }
 
 const formatPprof = "pprof"
@@ -45,6 +47,7 @@ func (o *viewOptions) add(f *pflag.FlagSet, formats []render.Format) {
 	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
 	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
 	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
+	o.addUnit(f)
 	f.StringVar(&o.flame, "flame", "", "svg, folded, speedscope: the flame graph to write: "+strings.Join(analyze.FlameNames(), ", "))
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; a diff also exits 2 if unlike things are compared, 3 if a gate cannot be decided")
 }
@@ -98,15 +101,17 @@ func (o *viewOptions) options() (analyze.Options, error) {
 func newReport() *cobra.Command {
 	var o viewOptions
 	c := &cobra.Command{
-		Use:   "report RECORDING|SERIES|PROFILE",
+		Use:   "report RECORDING|SERIES|FILE",
 		Short: "Show which locks a recording waited on",
-		Args:  exactArgs("a recording"),
+		Long: "Report shows which locks a recording, a series of recordings or a file of another tool waited on:\n" +
+			"pprof, folded stacks, Go execution traces and goroutine dumps; - is standard input. See docs/inputs.md.",
+		Args: exactArgs("a recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = cmd.Flags().Changed("limit")
 			if err := o.check(render.Formats()); err != nil {
 				return err
 			}
-			return runReport(o, args[0], cmd.OutOrStdout())
+			return runReport(o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	o.add(c.Flags(), render.Formats())
@@ -114,19 +119,14 @@ func newReport() *cobra.Command {
 	return c
 }
 
-func runReport(o viewOptions, path string, stdout io.Writer) error {
+func runReport(o viewOptions, path string, stdin io.Reader, stdout io.Writer) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	side, warnings, err := input.Side(path)
+	side, warnings, err := o.read(path, stdin)
 	if err != nil {
 		return err
-	}
-	if o.base != "" {
-		if err := since(o.base, &side); err != nil {
-			return err
-		}
 	}
 	r, err := analyze.NewReport(side, opt)
 	if err != nil {
@@ -151,14 +151,29 @@ func runReport(o viewOptions, path string, stdout io.Writer) error {
 	return nil
 }
 
+// read reads a command's input, less what --base names.
+func (o *viewOptions) read(path string, stdin io.Reader) (analyze.Side, []string, error) {
+	side, warnings, err := o.input(stdin).Side(path)
+	if err == nil && o.base != "" {
+		err = o.since(&side)
+	}
+	return side, warnings, err
+}
+
+// input says how files of other tools are to be read.
+func (o *viewOptions) input(stdin io.Reader) input.Options {
+	return input.Options{Unit: time.Duration(o.unit), Stdin: stdin}
+}
+
 // since takes an earlier snapshot of the same process's cumulative profile off
 // a side.
-func since(path string, side *analyze.Side) error {
-	base, _, err := input.Side(path)
+func (o *viewOptions) since(side *analyze.Side) error {
+	path := o.base
+	base, _, err := o.input(nil).Side(path)
 	if err != nil {
 		return err
 	}
-	if len(side.Runs) != 1 || side.Runs[0].Manifest != nil || len(base.Runs) != 1 || base.Runs[0].Manifest != nil {
+	if len(side.Runs) != 1 || !cumulative(&side.Runs[0]) || len(base.Runs) != 1 || !cumulative(&base.Runs[0]) {
 		return usagef("--base takes pprof files, of a profile that counts from the start of its process: recordings hold differences already")
 	}
 	for name, p := range side.Runs[0].Profiles {
@@ -170,6 +185,11 @@ func since(path string, side *analyze.Side) error {
 	}
 	side.Name += " since " + base.Name
 	return nil
+}
+
+// cumulative tells profiles that may count from the start of their process.
+func cumulative(r *analyze.Run) bool {
+	return r.Manifest == nil && len(r.Profiles) == 1 && (r.Source == nil || r.Source.Mode == "")
 }
 
 // render says how the tables are to be drawn. paths are the command's arguments.
@@ -187,6 +207,9 @@ func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
 		command = "contend diff "
 	}
 	r.Reproduce = []string{command + strings.Join(paths, " ")}
+	if o.unit != 0 {
+		r.Reproduce[0] += " --unit " + o.unit.String()
+	}
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"contend/internal/analyze"
+	"contend/internal/analyze/render"
 	"contend/internal/collect"
 	"contend/internal/experiment"
 	"contend/internal/recording"
@@ -74,9 +75,10 @@ func exitCode(err error) int {
 	}
 }
 
-// oneLine keeps an error of several causes on one line.
+// oneLine keeps an error of several causes on one line, and what a terminal
+// would obey out of it.
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+	return render.Clean(strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; "))
 }
 
 func newRoot() *cobra.Command {

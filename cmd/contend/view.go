@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"contend/internal/analyze"
+	"contend/internal/analyze/render"
 	"contend/internal/input"
 )
 
@@ -74,7 +75,7 @@ func runView(ctx context.Context, o viewPageOptions, paths []string, stderr io.W
 		Fetch:   profiles,
 		UI:      pprofUI{stderr: stderr, browser: o.browser},
 		HTTPServer: func(a *driver.HTTPServerArgs) error {
-			fmt.Fprintf(stderr, "contend: %s at http://%s/ (Ctrl-C ends)\n", strings.Join(paths, " against "), listener.Addr())
+			fmt.Fprintf(stderr, "contend: %s at http://%s/ (Ctrl-C ends)\n", render.Clean(strings.Join(paths, " against ")), listener.Addr())
 			return serve(ctx, listener, a.Handlers)
 		},
 	})

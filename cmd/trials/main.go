@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
-// writes what it found; the Makefile's targets bank, error-rates, bench-large,
-// bench-symbolize, lock-names, matrix and brokers run it.
+// writes what it found, and runs the fuzzers; the Makefile's targets bank,
+// error-rates, bench-large, bench-symbolize, lock-names, matrix, brokers, soak-attach and fuzz run it.
 package main
 
 import (
@@ -32,10 +32,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|locknames|matrix|brokers [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|locknames|matrix|brokers|soak|cost|fuzz [FLAG…]")
 	}
-	if args[0] == "matrix" {
+	switch args[0] {
+	case "matrix":
 		return runMatrix(ctx, args[1:])
+	case "soak":
+		return runSoak(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -62,6 +65,8 @@ func run(ctx context.Context, args []string) error {
 	binary := f.String("binary", "", "the large binary; built if not given (symbolize)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
+	each := f.Duration("time", 10*time.Minute, "time for each fuzzer (fuzz)")
+	only := f.String("only", "", "of the fuzzers, as package.Name, those that match (fuzz)")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -95,10 +100,12 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
-	case "locknames":
-		return locknames(ctx, r, *out, scratch)
+	case "fuzz":
+		return fuzz(ctx, *out, *only, *each)
 	case "symbolize":
 		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
+	case "cost":
+		return costs(ctx, *contend, *out, scratch, *window, *rounds)
 	case "large":
 		return large(ctx, *contend, *out, scratch, *n)
 	}

@@ -63,6 +63,11 @@ func newCorpus(sides []Side, o Options) (*corpus, error) {
 		}
 	}
 	c := &corpus{options: o, profile: name, table: newTable(newRuleSet(o.Rules), modules)}
+	for _, s := range sides {
+		for i := range s.Runs {
+			c.table.jvm = c.table.jvm || IsJVM(s.Runs[i].Profiles[name])
+		}
+	}
 	for i, s := range sides {
 		sd, err := c.readSide(i, s)
 		if err != nil {
@@ -134,7 +139,11 @@ func (c *corpus) read(name string, r *Run, notes *readNotes) ([]row, error) {
 	if c.options.Consume {
 		p.Sample, p.Location, p.Function = nil, nil, nil
 	}
+	if r.Source != nil && r.Source.Sampled {
+		name = recording.Fgprof // which has stacks of running goroutines, too
+	}
 	for i := range rows {
+		rows[i].standing = r.moment()
 		rows[i].verdict = c.table.rules.judge(name, &rows[i])
 	}
 	return rows, nil

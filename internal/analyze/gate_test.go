@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -122,4 +123,16 @@ func TestGateNeedsTheInterval(t *testing.T) {
 	if g := d.Gate[0]; g.Tripped || !g.Inconclusive || !strings.Contains(g.Reason, "includes no change") {
 		t.Errorf("%+v", g)
 	}
+}
+
+func FuzzParseGate(f *testing.F) {
+	for _, s := range []string{"lock:executor queue>+10%", "total>+200ns", "lock:a<b>2us", "throughput<-5%", "category:x>1e9%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, expr string) {
+		g, err := ParseGate(expr)
+		if err == nil && (g.By == "" || g.By == ByLock && g.Name == "" || math.IsNaN(g.Threshold)) {
+			t.Errorf("accepted %q as %+v", expr, g)
+		}
+	})
 }

@@ -10,8 +10,8 @@ import (
 	"contend/internal/recording"
 )
 
-// Run is one recording, in memory: what a recording's folder holds, or a bare
-// pprof file, of which only Profiles is known.
+// Run is one recording, in memory: what a recording's folder holds, or a file of
+// another tool, of which only Profiles and Source are known.
 type Run struct {
 	Manifest *recording.Manifest         // nil for a bare pprof file
 	Profiles map[string]*profile.Profile // by profile name
@@ -20,6 +20,7 @@ type Run struct {
 	Path     string                      // where it came from, for messages
 	Order    int                         // position in the order the runs were made, from 1; 0 is unknown
 	Pair     int                         // number of the interleaved pair, from 1; 0 is none
+	Source   *Source                     // what is known of a file that is no recording; nil for a recording
 }
 
 // Side is what one side of a comparison, or a report, is made of: the runs of

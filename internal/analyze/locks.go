@@ -59,13 +59,30 @@ func (c *corpus) nameLocks() {
 			return
 		}
 		n := node(lines.site(rd.side, r))
-		if r.addr != 0 {
+		switch {
+		case r.addr != 0:
 			sets.union(n, node(at))
+		case c.releasedByApp(r):
+			// A trace has no addresses. What one line of the application releases is one lock.
+			sets.union(n, node(releaseSite{rd.side, cls, r.waker}))
 		}
 		anonymous = append(anonymous, anonymousRow{r, n})
 	})
 	c.nameBySites(anonymous, &sets)
 	c.sortLocks()
+}
+
+// releaseSite is a place that gives a lock up.
+type releaseSite struct {
+	side         int
+	class, waker string
+}
+
+// releasedByApp tells whether application code ended a wait: a helper of the
+// standard library releases many locks at one line.
+func (c *corpus) releasedByApp(r *row) bool {
+	fn, _, ok := cutLast(r.waker, " ")
+	return ok && c.table.function(fn, false).kind == KindApp
 }
 
 type anonymousRow struct {
@@ -164,7 +181,7 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 			}
 		}
 		tops[g] = best.top
-		name := lockPrefix(g.kind, g.class, g.unlock) + withoutPath(best.top.fn.key)
+		name := lockPrefix(g.kind, g.class, g.unlock) + c.table.base(best.top.fn)
 		if n := len(g.sites) - 1; n > 0 {
 			name += fmt.Sprintf(" +%d %s", n, plural(n, "site"))
 		}
@@ -195,6 +212,14 @@ func (c *corpus) nameBySites(rows []anonymousRow, sets *disjointSets) {
 	for _, a := range rows {
 		a.r.lock = groups[sets.find(a.node)].lock
 	}
+}
+
+// base is a function's name without what stands before its package or class.
+func (t *table) base(f *function) string {
+	if t.jvm && f.kind != KindNative && f.kind != KindMark {
+		return javaBase(f.key)
+	}
+	return withoutPath(f.key)
 }
 
 // withoutPath cuts the import path down to the package: server.(*client).read.

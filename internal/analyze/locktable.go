@@ -19,6 +19,7 @@ const maxSites = 50
 type lockSum struct {
 	Lock
 	appNS     int64 // delay under an application frame
+	appCount  int64
 	instances map[instance]bool
 	waiters   map[*frame]*tally
 	wakers    tallies[string]
@@ -60,11 +61,15 @@ func (c *corpus) lockTable(sd *sideData, t Totals) []Lock {
 	table := make([]Lock, 0, len(sums))
 	for _, s := range sums {
 		l := s.finish(t)
+		if sd.moment() {
+			l.WaitingAvg, l.Share = float64(l.OpenWaits), share(s.appCount, sd.blockedApp(t))
+		}
 		l.Pairs, l.TopInstances = s.detail.waitPairs(l.DelayNS), s.detail.topInstances(sd.runs)
 		table = append(table, l)
 	}
 	slices.SortFunc(table, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(lockRank(a.Class), lockRank(b.Class)), cmp.Compare(b.DelayNS, a.DelayNS),
+		return cmp.Or(cmp.Compare(lockRank(a.Class), lockRank(b.Class)),
+			cmp.Compare(sd.weigh(b.DelayNS, b.OpenWaits), sd.weigh(a.DelayNS, a.OpenWaits)),
 			cmp.Compare(a.Name, b.Name))
 	})
 	return table
@@ -91,6 +96,7 @@ func (s *lockSum) add(r *row) {
 	s.MaxNS = max(s.MaxNS, r.max)
 	if r.stack.boundary >= 0 {
 		s.appNS = add(s.appNS, r.delay)
+		s.appCount = add(s.appCount, r.count)
 	}
 	s.kinds[r.lockKind()] = add(s.kinds[r.lockKind()], r.delay)
 	if r.open {
@@ -183,7 +189,7 @@ func (s *lockSum) kind() string {
 		return kindRWMutex
 	}
 	best := kindUnknown
-	for _, k := range []string{kindMutex, kindFDMutex, kindWaitGroup} {
+	for _, k := range []string{kindMutex, kindMonitor, kindFDMutex, kindWaitGroup} {
 		if d, ok := s.kinds[k]; ok && (best == kindUnknown || d > s.kinds[best]) {
 			best = k
 		}

@@ -10,24 +10,26 @@ import "contend/internal/recording"
 // Report is the analysis of one side: a recording, or the merged recordings of
 // a series. Durations are nanoseconds; a nil pointer is "not captured".
 type Report struct {
-	Schema     int                 `json:"schema"`
-	Title      string              `json:"title"`
-	Recording  *recording.Manifest `json:"recording,omitempty"` // of the first run, for a series
-	Runs       int                 `json:"runs"`
-	Profile    string              `json:"profile"` // the profile the tables are made of
-	Mode       string              `json:"mode"`    // what that profile can see: "locks", "all", …
-	Totals     Totals              `json:"totals"`
-	Goroutines Goroutines          `json:"goroutines"`
-	HandOvers  *HandOvers          `json:"hand_overs,omitempty"`
-	Locks      []Lock              `json:"locks"`
-	Boundaries []Boundary          `json:"boundaries"`
-	Roots      []Root              `json:"roots"`
-	Functions  []Root              `json:"functions,omitempty"`
-	Wakers     []Root              `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
-	Categories []Root              `json:"categories,omitempty"` // blocked time by the rules' categories
-	Omitted    []Omitted           `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
-	Rules      []RuleTake          `json:"rules,omitempty"`
-	Holding    *Holding            `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
+	Schema    int                 `json:"schema"`
+	Title     string              `json:"title"`
+	Recording *recording.Manifest `json:"recording,omitempty"` // of the first run, for a series
+	Runs      int                 `json:"runs"`
+	Profile   string              `json:"profile"` // the profile the tables are made of
+	Mode      string              `json:"mode"`    // what that profile can see: "locks", "all", …
+	// Uncounted says that the profile has no number of waits: every count is 0.
+	Uncounted  bool       `json:"uncounted,omitempty"`
+	Totals     Totals     `json:"totals"`
+	Goroutines Goroutines `json:"goroutines"`
+	HandOvers  *HandOvers `json:"hand_overs,omitempty"`
+	Locks      []Lock     `json:"locks"`
+	Boundaries []Boundary `json:"boundaries"`
+	Roots      []Root     `json:"roots"`
+	Functions  []Root     `json:"functions,omitempty"`
+	Wakers     []Root     `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
+	Categories []Root     `json:"categories,omitempty"` // blocked time by the rules' categories
+	Omitted    []Omitted  `json:"omitted,omitempty"`    // what Options.Limit cut from the tables
+	Rules      []RuleTake `json:"rules,omitempty"`
+	Holding    *Holding   `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
 	// Elsewhere is where goroutines wait that is neither blocked nor idle:
 	// back-pressure and hand-off.
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`

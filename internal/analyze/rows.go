@@ -26,6 +26,7 @@ type row struct {
 	class, wait, lockLabel, waker, state, charge string
 	open                                         bool  // cut by an edge of the window
 	unfinished                                   bool  // by its end
+	standing                                     bool  // of a moment: open, and counted all the same
 	burst                                        int64 // charge "held": the burst in which it was seen, from 1; 0 if all of the time was
 
 	verdict *verdict   // what the wait is
@@ -51,6 +52,7 @@ type table struct {
 	frames  map[frameID]*frame
 	stacks  map[uint64]*stack // by the hash of their frames
 	seed    maphash.Seed
+	jvm     bool // the programs run on a JVM
 }
 
 type funcID struct {
@@ -76,8 +78,13 @@ func (t *table) function(name string, kernel bool) *function {
 	}
 	clean := strings.ToValidUTF8(name, "\uFFFD")
 	f := &function{name: shortName(clean), key: functionKey(clean)}
+	kind := frameKind(clean, t.modules)
+	if t.jvm {
+		f.name = javaFunction(clean)
+		f.key, kind = javaKey(f.name), javaKind(f.name)
+	}
 	f.hits = t.rules.hits(f.name) // patterns match what a report shows
-	f.kind = t.rules.frameKind(f.name, frameKind(clean, t.modules))
+	f.kind = t.rules.frameKind(f.name, kind)
 	if kernel {
 		f.kind = KindKernel
 	}
@@ -137,14 +144,18 @@ func (t *table) stack(frames []*frame, buf []byte) (*stack, []byte) {
 			s.root = i
 		}
 	}
-	s.class, s.kind, s.unlock = classOf(s)
+	if t.jvm {
+		s.class, s.kind = jvmClass(s)
+	} else {
+		s.class, s.kind, s.unlock = classOf(s)
+	}
 	t.stacks[h] = s
 	return s, buf
 }
 
 // columns are the indices of a profile's values, found by name and unit.
 type columns struct {
-	count, delay, runq     int // -1 for none
+	count, delay, runq     int // -1 for none: folded stacks have no count
 	delayScale, queueScale float64
 }
 
@@ -191,7 +202,7 @@ func findColumns(name string, p *profile.Profile) (columns, error) {
 			}
 		}
 	}
-	if c.delay < 0 || c.count < 0 {
+	if c.delay < 0 || c.count < 0 && len(p.SampleType) > 1 {
 		var have []string
 		for _, st := range p.SampleType {
 			have = append(have, st.Type+"/"+st.Unit)
@@ -292,7 +303,9 @@ func readValues(s *profile.Sample, c columns) (row, bool) {
 	if max(c.count, c.delay, c.runq) >= len(s.Value) {
 		return r, false
 	}
-	r.count = s.Value[c.count]
+	if c.count >= 0 {
+		r.count = s.Value[c.count]
+	}
 	r.delay = scale(s.Value[c.delay], c.delayScale)
 	if c.runq >= 0 {
 		r.runq = scale(s.Value[c.runq], c.queueScale)

@@ -34,13 +34,14 @@ func (c *corpus) report(index int) *Report {
 			r.Workload = sd.runs[0].Workload
 		}
 	}
+	r.Uncounted = c.uncounted(sd)
 	r.Totals = c.totals(sd, r.Mode)
 	r.Parts = sd.parts()
 	r.Goroutines = c.goroutines(sd, r.Totals)
 	r.Goroutines.addParts(r.Parts)
 	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
-	app := r.Totals.BlockedAppNS
+	app := sd.blockedApp(r.Totals)
 	r.Boundaries = boundaryTable(sd, app)
 	r.Roots = rootTable(sd, app, func(s *stack) []string { return []string{s.rootName()} })
 	switch c.options.By {
@@ -87,10 +88,14 @@ const (
 	ModeUnlock  = "unlock"     // lock waits, charged to the unlocker
 	ModeThreads = "threads"    // threads off the CPU
 	ModeWall    = "wall-clock" // all goroutines, sampled
+	ModeMoment  = "moment"     // every wait at one moment, of unknown or least length
 )
 
 // mode tells what the analyzed profile can see.
 func (c *corpus) mode(sd *sideData) string {
+	if len(sd.runs) > 0 && sd.runs[0].Source != nil && sd.runs[0].Source.Mode != "" {
+		return sd.runs[0].Source.Mode
+	}
 	switch c.profile {
 	case recording.Block:
 		return ModeBlock
@@ -128,7 +133,7 @@ func (c *corpus) mode(sd *sideData) string {
 // reported as not captured, never as zero.
 func sees(mode string, cat category) bool {
 	switch mode {
-	case ModeAll, ModeWall:
+	case ModeAll, ModeWall, ModeMoment:
 		return true
 	case ModeBlock:
 		return cat != catRuntime
@@ -189,6 +194,9 @@ func (c *corpus) totals(sd *sideData, mode string) Totals {
 // goroutines turns totals into averages: time in a state ÷ wall time.
 func (c *corpus) goroutines(sd *sideData, t Totals) Goroutines {
 	var g Goroutines
+	if sd.moment() {
+		return sd.standing()
+	}
 	if t.WallNS <= 0 {
 		return g
 	}
@@ -226,6 +234,29 @@ func (c *corpus) goroutines(sd *sideData, t Totals) Goroutines {
 		g.Runtime, g.Idle = avg(t.RuntimeNS), avg(t.IdleNS)
 	}
 	return g
+}
+
+// standing counts the goroutines that wait at a moment.
+func (sd *sideData) standing() Goroutines {
+	var n [numCategories]float64
+	var lock float64
+	sd.forEach(func(_ *runData, r *row) {
+		n[r.verdict.category] += float64(r.count)
+		if r.verdict.category == catBlocked && r.effectiveClass() == recording.ClassLock {
+			lock += float64(r.count)
+		}
+	})
+	return Goroutines{Lock: &lock, BackPressure: &n[catBackPressure], Handoff: &n[catHandoff], Runtime: &n[catRuntime], Idle: &n[catIdle]}
+}
+
+// uncounted tells whether no run's profile has a number of waits.
+func (c *corpus) uncounted(sd *sideData) bool {
+	for _, rd := range sd.runs {
+		if cols, err := findColumns(c.profile, rd.Profiles[c.profile]); err != nil || cols.count >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // hasRunQueue tells whether the analyzed profile itself has run-queue time.

@@ -12,9 +12,42 @@ type tally struct{ delay, count int64 }
 
 func (t *tally) add(r *row) {
 	t.delay = add(t.delay, r.delay)
-	if !r.open {
+	if !r.open || r.standing {
 		t.count = add(t.count, r.count)
 	}
+}
+
+// weigh gives what tables of a side are ordered by and shares are of: time, or of
+// a moment, which has hardly any, waits.
+func (sd *sideData) weigh(delay, count int64) int64 {
+	if sd.moment() {
+		return count
+	}
+	return delay
+}
+
+// moment tells whether a side shows moments of its processes, not windows.
+func (sd *sideData) moment() bool {
+	for _, rd := range sd.runs {
+		if !rd.moment() {
+			return false
+		}
+	}
+	return len(sd.runs) > 0
+}
+
+// blockedApp is the weight of blocked waits with an application frame.
+func (sd *sideData) blockedApp(t Totals) int64 {
+	if !sd.moment() {
+		return t.BlockedAppNS
+	}
+	var sum tally
+	sd.forEachBlocked(func(r *row) {
+		if r.stack.boundary >= 0 {
+			sum.add(r)
+		}
+	})
+	return sum.count
 }
 
 // tallies sums rows by key.
@@ -105,12 +138,12 @@ func boundaryTable(sd *sideData, whole int64) []Boundary {
 	for k, t := range sums {
 		b := Boundary{Boundary: k.boundary, Blocker: k.blocker, Caller: k.caller, Class: k.class, DelayNS: t.delay, Contentions: t.count}
 		if k.boundary != markNoApp {
-			b.Share = share(t.delay, whole)
+			b.Share = share(sd.weigh(t.delay, t.count), whole)
 		}
 		table = append(table, b)
 	}
 	slices.SortFunc(table, func(a, b Boundary) int {
-		return cmp.Or(cmp.Compare(b.DelayNS, a.DelayNS), cmp.Compare(a.Boundary, b.Boundary),
+		return cmp.Or(cmp.Compare(sd.weigh(b.DelayNS, b.Contentions), sd.weigh(a.DelayNS, a.Contentions)), cmp.Compare(a.Boundary, b.Boundary),
 			cmp.Compare(a.Blocker, b.Blocker), cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Class, b.Class))
 	})
 	return table
@@ -124,21 +157,21 @@ func rootTable(sd *sideData, whole int64, names func(*stack) []string) []Root {
 			sums.add(n, r)
 		}
 	})
-	return sums.roots(whole)
+	return sums.roots(sd, whole)
 }
 
-func (m tallies[K]) roots(whole int64) []Root {
+func (m tallies[K]) roots(sd *sideData, whole int64) []Root {
 	table := make([]Root, 0, len(m))
 	for k, t := range m {
 		name := any(k).(string)
 		root := Root{Name: name, DelayNS: t.delay, Contentions: t.count}
 		if name != markNoApp {
-			root.Share = share(t.delay, whole)
+			root.Share = share(sd.weigh(t.delay, t.count), whole)
 		}
 		table = append(table, root)
 	}
 	slices.SortFunc(table, func(a, b Root) int {
-		return cmp.Or(cmp.Compare(b.DelayNS, a.DelayNS), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(sd.weigh(b.DelayNS, b.Contentions), sd.weigh(a.DelayNS, a.Contentions)), cmp.Compare(a.Name, b.Name))
 	})
 	return table
 }
@@ -151,7 +184,7 @@ func wakerTable(sd *sideData, whole int64) []Root {
 			sums.add(cmp.Or(shortSite(r.waker), markUnknown), r)
 		}
 	})
-	return sums.roots(whole)
+	return sums.roots(sd, whole)
 }
 
 func categoryTable(sd *sideData, whole int64) []Root {
@@ -164,7 +197,7 @@ func categoryTable(sd *sideData, whole int64) []Root {
 	if len(sums) == 0 {
 		return nil
 	}
-	return sums.roots(whole)
+	return sums.roots(sd, whole)
 }
 
 // ruleTable says what each rule took out of the blocked time, and the
@@ -187,7 +220,7 @@ func ruleTable(sd *sideData) []RuleTake {
 			takes[k] = t
 		}
 		t.DelayNS = add(t.DelayNS, r.delay)
-		if !r.open {
+		if !r.open || r.standing {
 			t.Contentions = add(t.Contentions, r.count)
 		}
 		if cat != catBlocked && r.effectiveClass() == recording.ClassLock {

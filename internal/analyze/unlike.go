@@ -39,6 +39,9 @@ func (x *comparison) diffWarnings() (warnings, unlike []string) {
 	}
 	x.compareGoVersions(add, unlikeThings)
 	for i, r := range x.reports {
+		for _, s := range x.sides[i].sourceNotes() {
+			add("%s: %s", sideName(i), s)
+		}
 		if n := lostTotal(r.Lost); n > 0 {
 			add("the %s lost %d events or stacks: its totals are lower bounds", sideName(i), n)
 		}

@@ -15,10 +15,17 @@ import (
 func (c *corpus) sideWarnings(sd *sideData, r *Report) []string {
 	w := []string{}
 	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
-	if r.Totals.WaitNS == 0 && r.Totals.Contentions == 0 {
+	switch {
+	case r.Totals.WaitNS != 0 || r.Totals.Contentions != 0 || r.Totals.OpenWaits != 0:
+	case r.Totals.WallNS > 0:
 		add("no contention seen in %s", time.Duration(r.Totals.WallNS).Round(time.Millisecond))
+	default:
+		add("no contention seen")
 	}
-	if r.Totals.WallNS == 0 {
+	for _, note := range sd.sourceNotes() {
+		add("%s", note)
+	}
+	if r.Totals.WallNS == 0 && r.Mode != ModeMoment {
 		add("the length of the window is unknown: no averages")
 	}
 	switch r.Mode {
@@ -31,9 +38,15 @@ func (c *corpus) sideWarnings(sd *sideData, r *Report) []string {
 		}
 	case ModeBlock:
 		add("the block profile sees no network, timer and system call waits; it charges a wait that was woken and parked again from its start")
+		if biased(sd.goVersions()) {
+			add("before Go 1.17 a block profile taken at a rate above 1 gives rare long waits too much weight (go.dev/issue/44192)")
+		}
 	case ModeUnlock:
 		add("the mutex profile is charged at Unlock, to who released the lock, and estimates delays; %s", mutexMeaning(sd.goVersions()))
 	case ModeThreads:
+		if c.table.jvm { // whose threads wait for locks themselves
+			break
+		}
 		add("threads off the CPU: a goroutine that waits for a mutex or a channel seldom takes its thread off the CPU, so such waits are not captured")
 	case ModeWall:
 		add("a wall-clock sampler: waits shorter than its period are seen by chance only")
@@ -93,11 +106,10 @@ func (sd *sideData) manifestWarnings() []string {
 // stealShare is the share of the processors' time that the hypervisor gave to
 // others during the recording, 0 when unknown.
 func stealShare(m *recording.Manifest) float64 {
-	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil || m.Host.Before.Steal == nil ||
-		m.Host.After.Steal == nil || m.DurationNS <= 0 || m.Host.Before.CPUs <= 0 {
-		return 0
+	if s := m.StealShare(); s != nil {
+		return *s
 	}
-	return (*m.Host.After.Steal - *m.Host.Before.Steal) / (float64(m.DurationNS) / 1e9 * float64(m.Host.Before.CPUs))
+	return 0
 }
 
 func throttles(m *recording.Manifest) int64 {
@@ -112,11 +124,35 @@ func throttles(m *recording.Manifest) int64 {
 func (sd *sideData) goVersions() []string {
 	set := map[string]bool{}
 	for _, rd := range sd.runs {
-		if rd.Manifest != nil && rd.Manifest.Target.Go != "" {
-			set[rd.Manifest.Target.Go] = true
+		if v := rd.goVersion(); v != "" {
+			set[v] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+// sourceNotes are what files of other tools need said of them, each once.
+func (sd *sideData) sourceNotes() []string {
+	var notes []string
+	for _, rd := range sd.runs {
+		if rd.Source == nil {
+			continue
+		}
+		for _, n := range rd.Source.Notes {
+			if !slices.Contains(notes, n) {
+				notes = append(notes, n)
+			}
+		}
+	}
+	return notes
+}
+
+// biased tells whether a version is from before Go 1.17.
+func biased(versions []string) bool {
+	return slices.ContainsFunc(versions, func(v string) bool {
+		v, later, _ := strings.Cut(v, " ")
+		return version.IsValid(v) && version.Compare(v, "go1.17") < 0 && later == ""
+	})
 }
 
 // Meanings of the mutex profile's delay. It changed in Go 1.22

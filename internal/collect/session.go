@@ -42,6 +42,7 @@ type Options struct {
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
 	Pprof       string        // base URL of the target's net/http/pprof
+	PprofCA     string        // file of certificates to trust there beside the system's
 	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
 	// DropPrivileges gives up, once every probe is in place, what is not needed to
 	// record: of the whole process, which cannot attach again.
@@ -78,6 +79,7 @@ type Session struct {
 	process    *target.Process // nil for an endpoint alone
 	binary     *symbolize.Binary
 	collectors []collector
+	offcpu     *offcpu.Collector // among them, or nil
 	skipped    []recording.Skipped
 	warnings   []string
 }
@@ -116,7 +118,7 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 		}
 	}
 	for _, name := range s.endpointNames() {
-		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length, CAFile: opt.PprofCA, GoVersion: s.goVersion()})
 		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
 			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
 			continue
@@ -166,9 +168,26 @@ func (s *Session) attach(name string) (collector, error) {
 	if name == recording.Waits {
 		return gowait.Open(s.process, s.binary, gowait.Options{
 			Holders: s.opt.Holders, Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+			Others: s.offcpuCost,
 		})
 	}
-	return offcpu.Open(s.process, s.binary, offcpu.Options{})
+	o := offcpu.Options{Length: s.opt.Length}
+	if s.opt.Waits == gowait.ModeAuto {
+		o.MaxOverhead = s.opt.MaxOverhead / offcpuShare
+	}
+	c, err := offcpu.Open(s.process, s.binary, o)
+	s.offcpu = c
+	return c, err
+}
+
+// offcpuShare is the bound ÷ what thread off-CPU may cost of it. Waits have the rest.
+const offcpuShare = 4
+
+func (s *Session) offcpuCost() time.Duration {
+	if s.offcpu == nil {
+		return 0
+	}
+	return s.offcpu.Cost()
 }
 
 func (s *Session) endpointNames() []string {
@@ -179,6 +198,13 @@ func (s *Session) endpointNames() []string {
 		}
 	}
 	return names
+}
+
+func (s *Session) goVersion() string {
+	if s.process == nil {
+		return ""
+	}
+	return s.process.GoVersion
 }
 
 // Process is the observed process; nil for an endpoint alone.
@@ -275,10 +301,6 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		if cost := got.Overhead; cost.ProbeHits > 0 {
 			cost.Share = overheadShare(&cost, m)
 			got.Collector.Overhead = &cost
-			if bound := s.opt.MaxOverhead; got.Collector.Name == recording.Waits && s.opt.Waits == gowait.ModeAuto && bound > 0 && cost.Share > 1.5*bound {
-				m.Warnings = append(m.Warnings, fmt.Sprintf("capturing waits cost %.1f %%, --max-overhead is %.1f %%: locks alone are too dear for the bound",
-					100*cost.Share, 100*bound))
-			}
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
@@ -293,6 +315,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	m.Overhead.Share = overheadShare(m.Overhead, m)
+	if bound := s.opt.MaxOverhead; s.opt.Waits == gowait.ModeAuto && bound > 0 && m.Overhead.Share > 1.5*bound {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("capturing cost %.1f %%, --max-overhead is %.1f %%", 100*m.Overhead.Share, 100*bound))
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 // Package input reads what a user names on the command line — a recording, a
-// series of recordings, or a pprof file of any producer — into the sides that
-// the analysis works on.
+// series of recordings, or a file of another tool: a pprof file of any producer,
+// folded stacks, a Go execution trace, a goroutine dump — into the sides that
+// the analysis works on. What a file is, its content says, never its name.
 package input
 
 import (
@@ -18,8 +19,19 @@ import (
 )
 
 // Side reads one side. Warnings name runs that were passed over.
-func Side(path string) (analyze.Side, []string, error) {
+func Side(path string) (analyze.Side, []string, error) { return Options{}.Side(path) }
+
+// Side reads one side; the path "-" is standard input.
+func (o Options) Side(path string) (analyze.Side, []string, error) {
 	side := analyze.Side{Name: filepath.Base(filepath.Clean(path))}
+	if path == stdin {
+		run, err := foreign(path, o)
+		if err != nil {
+			return side, nil, err
+		}
+		side.Name, side.Runs = "standard input", []analyze.Run{run}
+		return side, nil, nil
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return side, nil, fmt.Errorf("%s: no such recording, series or profile", path)
@@ -28,7 +40,7 @@ func Side(path string) (analyze.Side, []string, error) {
 		return side, nil, err
 	}
 	if !info.IsDir() {
-		run, err := foreign(path)
+		run, err := foreign(path, o)
 		if err != nil {
 			return side, nil, err
 		}
@@ -89,13 +101,4 @@ func plain(path string) (*recording.WorkloadResult, error) {
 		return nil, nil
 	}
 	return w, err
-}
-
-// foreign reads a pprof file that belongs to no recording.
-func foreign(path string) (analyze.Run, error) {
-	p, err := recording.ReadProfile(path)
-	if err != nil {
-		return analyze.Run{}, err
-	}
-	return analyze.Run{Profiles: map[string]*profile.Profile{analyze.ProfileKind(p): p}, Path: path}, nil
 }

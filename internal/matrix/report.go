@@ -70,7 +70,8 @@ in each way, recorded once a cell. A cell holds, and shows how far the time wait
 when that and each site's time are within %g %%, each site's count is exact, nothing was lost, and the three sites
 that waited longest for locks are those of the runtime's own block profile and of its execution trace, in order.
 In the mode `+"`locks`"+` the sites are those of mutexes, RWMutexes and WaitGroups; in `+"`all`"+` also of Cond, channels, select,
-sleep and the network. The column devel is a build that says it was made by a development version: no table has
+sleep and the network. A goroutine that is locked to its thread is among them, and must have its stack in the
+thread's off-CPU time, too, within %g %%. The column devel is a build that says it was made by a development version: no table has
 its runtime's layout, which is then read from its DWARF. Toolchains that are not at hand are left out;
 `+"`make matrix MATRIX=-fetch`"+` lets the go command fetch them.
 
@@ -78,7 +79,7 @@ its runtime's layout, which is then read from its DWARF. Toolchains that are not
 
     %s
 
-`, 100*Tolerance, host, command)
+`, 100*Tolerance, 100*threadTolerance, host, command)
 	for _, mode := range modes {
 		fmt.Fprintf(&b, "## `--waits %s`\n\n| |", mode)
 		for _, c := range Builds {

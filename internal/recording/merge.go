@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -202,6 +204,7 @@ func mergeManifests(all []*Recording, processes []int) Manifest {
 		m.Target.PID, m.Target.StartTime, m.Target.BootID = 0, 0, ""
 		m.Warnings = append(m.Warnings, fmt.Sprintf("merged from %d processes: their locks count as instances of one", n))
 	}
+	results := 0
 	for i, r := range all {
 		x := &r.Manifest
 		m.DurationNS += x.DurationNS
@@ -222,6 +225,9 @@ func mergeManifests(all []*Recording, processes []int) Manifest {
 		}
 		m.addCollectors(x, processes[i])
 		m.Warnings = appendNew(m.Warnings, x.Warnings...)
+		if _, err := os.Stat(filepath.Join(r.Path, WorkloadFile)); err == nil {
+			results++
+		}
 		m.Skipped = appendNew(m.Skipped, x.Skipped...)
 	}
 	for i := range m.Collectors {
@@ -229,6 +235,9 @@ func mergeManifests(all []*Recording, processes []int) Manifest {
 	}
 	if len(m.Labels) == 0 {
 		m.Labels = nil
+	}
+	if results > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the results of the workload (%s) of %d of %d recordings were left out in merging: percentiles do not add up", WorkloadFile, results, len(all)))
 	}
 	m.Overhead = mergeOverhead(all)
 	if first.Host != nil && last.Host != nil && first.Host.Before != nil && last.Host.After != nil {
@@ -261,6 +270,7 @@ func (m *Manifest) addCollectors(x *Manifest, process int) {
 			sum.Counters[k] += n
 		}
 		sum.Lost = appendNew(sum.Lost, c.Lost...)
+		sum.Parts = append(sum.Parts, c.Parts...)
 		for _, l := range c.Locks {
 			l.Addr = apart(l.Addr, process)
 			sum.Locks = append(sum.Locks, l)

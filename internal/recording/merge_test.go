@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -97,6 +98,26 @@ func TestMergeOfProcesses(t *testing.T) {
 	}
 }
 
+// What a merged recording does not keep, it says; what it can keep, it keeps.
+func TestMergeOfResults(t *testing.T) {
+	with := func(n int) *Recording {
+		r := window(t, 1, n, nil)
+		r.Manifest.Collectors[0].Parts = []Interval{{StartMonoNS: 1, EndMonoNS: 5}}
+		if err := os.WriteFile(filepath.Join(r.Path, WorkloadFile), []byte(`{"schema":1}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	all := []*Recording{with(0), with(1)}
+	m := mergeManifests(all, []int{0, 0})
+	if w := strings.Join(m.Warnings, "\n"); !strings.Contains(w, "workload.json) of 2 of 2 recordings were left out") {
+		t.Errorf("%q", m.Warnings)
+	}
+	if n := len(m.Collectors[0].Parts); n != 2 {
+		t.Errorf("%d parts, want both", n)
+	}
+}
+
 func TestMergeRefuses(t *testing.T) {
 	for want, other := range map[string]*Recording{
 		"overlap by 1.000 s": window(t, 1, 0, nil),
@@ -109,8 +130,8 @@ func TestMergeRefuses(t *testing.T) {
 		"their counted operations differ: message and none": window(t, 1, 1, func(m *Manifest, _ *profile.Profile) {
 			m.Operations = nil
 		}),
-		"their collectors differ: waits and offcpu, waits": window(t, 1, 1, func(m *Manifest, _ *profile.Profile) {
-			m.Collectors = append(m.Collectors, Collector{Name: OffCPU})
+		"their collectors differ: waits and mutex, waits": window(t, 1, 1, func(m *Manifest, _ *profile.Profile) {
+			m.Collectors = append(m.Collectors, Collector{Name: Mutex})
 		}),
 		"the sample types differ: [contentions/count delay/nanoseconds] and [contentions/count space/bytes]": window(t, 1, 1, func(_ *Manifest, p *profile.Profile) {
 			p.SampleType[1] = &profile.ValueType{Type: "space", Unit: "bytes"}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -41,7 +40,32 @@ func Open(path string) (*Recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &Recording{Path: path, Manifest: *m}, nil
+	r := &Recording{Path: path, Manifest: *m}
+	return r, r.checkFiles()
+}
+
+// checkFiles demands the profiles without which the manifest would be untrue.
+// Those of the target's own endpoint may be missing: the manifest's warnings say
+// why.
+func (r *Recording) checkFiles() error {
+	for _, c := range r.Manifest.Collectors {
+		if c.Name != Waits && c.Name != OffCPU {
+			continue
+		}
+		names := []string{c.Name}
+		if len(c.Parts) > 0 {
+			names = append(names, Parks)
+		}
+		for _, name := range names {
+			file := filepath.Join(r.Path, name+".pb.gz")
+			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s is missing, though %s says that %s were collected: the recording is not whole", file, ManifestFile, c.Name)
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Profile reads the profile of that name; fs.ErrNotExist if the recording has none.
@@ -80,12 +104,20 @@ func ReadWorkload(path string) (*WorkloadResult, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var w WorkloadResult
-	if err := decodeJSON(f, &w); err != nil {
+	w, err := readWorkload(f)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	return w, nil
+}
+
+func readWorkload(r io.Reader) (*WorkloadResult, error) {
+	var w WorkloadResult
+	if err := decodeJSON(r, &w); err != nil {
+		return nil, err
+	}
 	if w.Schema != Schema {
-		return nil, fmt.Errorf("%s: schema %d; this contend reads schema %d", path, w.Schema, Schema)
+		return nil, fmt.Errorf("schema %d; this contend reads schema %d", w.Schema, Schema)
 	}
 	return &w, nil
 }
@@ -97,11 +129,17 @@ func ReadProfile(path string) (*profile.Profile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p, err := readProfile(f, maxUnpacked, maxParsed)
+	p, err := DecodeProfile(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
+}
+
+// DecodeProfile reads one pprof file, gzipped or not, within the bounds on a
+// profile's size.
+func DecodeProfile(r io.Reader) (*profile.Profile, error) {
+	return readProfile(r, maxUnpacked, maxParsed)
 }
 
 // readProfile reads a profile of at most unpacked bytes that takes at most
@@ -164,36 +202,6 @@ func decodeJSON(r io.Reader, v any) error {
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("damaged JSON: %w", err)
-	}
-	return nil
-}
-
-// validate checks what the analysis relies on.
-func (m *Manifest) validate() error {
-	if m.Schema != Schema {
-		return fmt.Errorf("schema %d; this contend reads schema %d", m.Schema, Schema)
-	}
-	if m.DurationNS <= 0 {
-		return fmt.Errorf("duration_ns is %d: a recording covers some time", m.DurationNS)
-	}
-	if !slices.Contains([]string{EndedDuration, EndedInterrupt, EndedTargetExit}, m.Ended) {
-		return fmt.Errorf("ended is %q: neither %s, %s nor %s", m.Ended, EndedDuration, EndedInterrupt, EndedTargetExit)
-	}
-	if m.Operations != nil && m.Operations.Count < 0 {
-		return fmt.Errorf("operations.count is %d: it counts upwards", m.Operations.Count)
-	}
-	for _, c := range m.Collectors {
-		if c.Name == "" {
-			return errors.New("a collector has no name")
-		}
-		if c.EndMonoNS < c.StartMonoNS {
-			return fmt.Errorf("collector %s ends before it starts", c.Name)
-		}
-		for name, n := range c.Counters {
-			if n < 0 {
-				return fmt.Errorf("collector %s: counter %s is %d", c.Name, name, n)
-			}
-		}
 	}
 	return nil
 }

@@ -134,6 +134,17 @@ func TestOpenRefuses(t *testing.T) {
 		"no time":         {`{"schema":1,"ended":"duration"}`, "duration_ns"},
 		"odd end":         {`{"schema":1,"duration_ns":1,"ended":"whim"}`, "ended"},
 		"backward window": {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"waits","start_mono_ns":2,"end_mono_ns":1}]}`, "ends before"},
+		"odd share":       {`{"schema":1,"duration_ns":1,"ended":"duration","overhead":{"share":-1e308}}`, "overhead.share is -1e+308"},
+		"huge share":      {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"x","overhead":{"share":1e308}}]}`, "collector x: overhead.share is 1e+308"},
+		"infinite share":  {`{"schema":1,"duration_ns":1,"ended":"duration","overhead":{"share":1e999}}`, "damaged JSON"},
+		"negative CPU":    {`{"schema":1,"duration_ns":1,"ended":"duration","target":{"cpu_ns":-1}}`, "cpu_ns"},
+		"negative cost":   {`{"schema":1,"duration_ns":1,"ended":"duration","overhead":{"bpf_run_ns":-1}}`, "overhead has a negative figure"},
+		"negative CPUs":   {`{"schema":1,"duration_ns":1,"ended":"duration","host":{"before":{"cpus":-2}}}`, "host.before.cpus"},
+		"negative lock":   {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"x","locks":[{"addr":16,"held_up_ns":-1}]}]}`, "held_up_ns of lock 0x10"},
+		"two collectors":  {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"mutex,block"},{"name":"block"}]}`, "two collectors of block"},
+		"lost twice":      {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"x","lost":["a","a"]}]}`, "lost names a twice"},
+		"endless":         {`{"schema":1,"duration_ns":9223372036854775807,"ended":"duration"}`, "less than a year"},
+		"no waits file":   {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"waits"}]}`, "waits.pb.gz is missing"},
 		"negative count":  {`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"waits","counters":{"hits":-1}}]}`, "hits"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +156,23 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("got %v, want something about %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Steal counts ticks: in a window of a few of them it is no share.
+func TestStealShare(t *testing.T) {
+	state := func(steal float64, cpus int) *HostState { return &HostState{Steal: &steal, CPUs: cpus} }
+	m := Manifest{DurationNS: 1e9, Host: &HostWindow{Before: state(1, 2), After: state(1.5, 2)}}
+	if s := m.StealShare(); s == nil || *s != 0.25 {
+		t.Errorf("%v, want half a second of two processors' seconds", s)
+	}
+	m.Host.After = state(9, 2)
+	if s := m.StealShare(); s == nil || *s != 1 {
+		t.Errorf("%v, want no more than all", s)
+	}
+	m.DurationNS = 1
+	if s := m.StealShare(); s != nil {
+		t.Errorf("%v of a nanosecond", *s)
 	}
 }
 
@@ -216,9 +244,27 @@ func FuzzReadProfile(f *testing.F) {
 
 func FuzzReadManifest(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"duration_ns":1,"ended":"duration","collectors":[{"name":"waits"}]}`))
+	f.Add([]byte(`{"schema":1,"duration_ns":100000000,"ended":"duration","overhead":{"share":0.1},"host":{"before":{"cpus":2,"steal":1},"after":{"cpus":2,"steal":2}},"collectors":[{"name":"waits","lost":["a"],"parts":[{"start_mono_ns":1,"end_mono_ns":2}],"locks":[{"addr":1,"held_up_ns":2}]}]}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if m, err := readManifest(bytes.NewReader(in)); err == nil && m.DurationNS <= 0 {
+		m, err := readManifest(bytes.NewReader(in))
+		if err != nil {
+			return
+		}
+		if m.DurationNS <= 0 {
 			t.Error("accepted a manifest of no duration")
+		}
+		if s := m.StealShare(); s != nil && !(*s >= 0 && *s <= 1) {
+			t.Errorf("steal of %g", *s)
+		}
+	})
+}
+
+// FuzzReadWorkload reads what a workload left.
+func FuzzReadWorkload(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"name":"handover","operations":10,"latency_ns":{"publish":{"p50":1}},"verify":{"ok":true}}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if w, err := readWorkload(bytes.NewReader(in)); err == nil && w.Schema != Schema {
+			t.Errorf("accepted schema %d", w.Schema)
 		}
 	})
 }

@@ -78,3 +78,22 @@ func TestMeasureOnce(t *testing.T) {
 		}
 	}
 }
+
+func FuzzConversation(f *testing.F) {
+	f.Add([]byte(`{"command":"window","min_ns":5}` + "\n" + `{"event":"end","result":{"schema":1}}` + "\n"))
+	f.Add([]byte("{\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		commands, events := NewConversation(bytes.NewReader(in), io.Discard), NewConversation(bytes.NewReader(in), io.Discard)
+		for range bytes.Count(in, []byte("\n")) + 2 {
+			if _, err := commands.NextCommand(); err != nil {
+				break
+			}
+		}
+		for range bytes.Count(in, []byte("\n")) + 2 {
+			if _, err := events.NextEvent(); err != nil {
+				return
+			}
+		}
+		t.Error("more lines than there are")
+	})
+}

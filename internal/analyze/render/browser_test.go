@@ -45,9 +45,14 @@ func browser(t *testing.T) context.Context {
 		}
 		t.Skip("no Chromium on the PATH")
 	}
+	scratch, err := os.MkdirTemp("", "page") // a short path: the browser makes a socket there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+scratch),
 		// The browser's own calls home are not the page's; without them nothing at all may be resolved.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"))
 	t.Cleanup(cancelAlloc)
@@ -163,6 +168,7 @@ func TestPageInBrowser(t *testing.T) {
 			}
 			w, url := openPage(t, ctx, command+".html", render(t, command, HTML, o))
 			until(t, ctx, `document.querySelectorAll("#flame-0 g.frame").length > 20`)
+			testPrint(t, ctx)
 			testLayout(t, ctx, command)
 			testNamesAreInert(t, ctx)
 			testSearch(t, ctx)
@@ -406,6 +412,24 @@ func testSides(t *testing.T, ctx context.Context) {
 	eval[bool](t, ctx, `(() => { const g = [...document.querySelectorAll("#flame-0 g.frame")].find(g => g.getAttribute("name").includes("lockSlow")); g.dispatchEvent(new MouseEvent("mouseover", {bubbles: true, clientX: 300, clientY: 300})); return true; })()`)
 	if got := eval[string](t, ctx, `document.querySelector(".tip:not([hidden])").textContent`); !strings.Contains(got, "30.0 → 101 µs/op (+71.0 µs/op, 3.37×)") && !strings.Contains(got, "30.0 µs/op → 101 µs/op (+71.0 µs/op, 3.37×)") {
 		t.Errorf("tooltip says %q", got)
+	}
+}
+
+// testPrint: paper shows whole boxes at once; nothing waits there for an animation.
+func testPrint(t *testing.T, ctx context.Context) {
+	const print = `(() => {
+		for (const input of document.querySelectorAll("#flame-0 input[type=radio]")) { input.checked = true; input.dispatchEvent(new Event("change")); }
+		document.querySelector("#flame-0 button.reset").click();
+		dispatchEvent(new Event("beforeprint"));
+		const frames = [...document.querySelectorAll(".flame g.frame")];
+		const half = frames.filter((g) => !(Math.abs(g.getAttribute("width") - g.querySelector("rect").getAttribute("width")) < 0.01));
+		dispatchEvent(new Event("afterprint"));
+		const first = document.querySelector("#flame-0 input[type=radio]");
+		if (first) { first.checked = true; first.dispatchEvent(new Event("change")); }
+		return [frames.length, half.length, document.querySelectorAll(".flame").length - document.querySelectorAll(".flame svg").length];
+	})()`
+	if n := eval[[]int](t, ctx, print); n[0] < 10 || n[1] > 0 || n[2] > 0 {
+		t.Errorf("of %d boxes %d are half drawn on paper, of the graphs %d not at all", n[0], n[1], n[2])
 	}
 }
 

@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"contend/internal/analyze"
@@ -42,16 +41,7 @@ func worst(reports []*analyze.Report, figure func(*recording.Manifest) *float64)
 // stealShare is the part of the window's CPU time that the hypervisor gave to
 // others: steal ÷ (duration × CPUs).
 func stealShare(m *recording.Manifest) *float64 {
-	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil {
-		return nil
-	}
-	before, after := m.Host.Before, m.Host.After
-	capacity := float64(m.DurationNS) / 1e9 * float64(after.CPUs)
-	if before.Steal == nil || after.Steal == nil || capacity <= 0 {
-		return nil
-	}
-	share := math.Max(0, (*after.Steal-*before.Steal)/capacity)
-	return &share
+	return m.StealShare()
 }
 
 func costShare(m *recording.Manifest) *float64 {
@@ -75,6 +65,9 @@ func lostCount(lost []int64) string {
 // runsOf says how much was observed: "10 runs × 3.00 s".
 func runsOf(r *analyze.Report) string {
 	runs := max(r.Runs, 1)
+	if r.Mode == analyze.ModeMoment {
+		return "one moment"
+	}
 	if r.Totals.WallNS <= 0 {
 		return "length unknown"
 	}
@@ -174,7 +167,7 @@ func anyState(g analyze.Goroutines) bool {
 
 // waiting is the goroutines waiting on average, which takes a known window.
 func waiting(avg float64, r *analyze.Report) *float64 {
-	if r == nil || r.Totals.WallNS <= 0 {
+	if r == nil || r.Totals.WallNS <= 0 && r.Mode != analyze.ModeMoment {
 		return nil
 	}
 	return &avg

@@ -8,10 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes every byte of a foreign name visible and every result valid
+// Clean makes every byte of a foreign name visible and every result valid
 // UTF-8 that XML can carry: controls and invalid bytes become \x1b or \n, other
 // unseen characters \u202e. Unicode has pictures for controls, but few fonts do.
 // It is not reversible; writeFolded, which must be, has its own escaping.
+func Clean(s string) string { return clean(s) }
+
 func clean(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
 		return s

@@ -36,6 +36,9 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 	d.idle = noAverages
 	if anyState(r.Goroutines) {
 		d.states = states([]analyze.Goroutines{r.Goroutines}, []string{"number"}, nil)
+		if r.Mode == analyze.ModeMoment {
+			d.states.title = "goroutines that wait"
+		}
 		d.idle = idleLine(average(r.Goroutines.Idle), r.Rules)
 	}
 	return d, nil
@@ -51,6 +54,13 @@ func reportVerdict(r *analyze.Report) verdict {
 		return verdict{word: "no contention", text: fmt.Sprintf("no lock contention seen in %s%s", runsOf(r), modeNote(r))}
 	}
 	l := &r.Locks[0]
+	if r.Mode == analyze.ModeMoment {
+		s := fmt.Sprintf("%s waiting, %s of the blocked ones", plural(int(l.OpenWaits), "goroutine"), percent(l.Share))
+		if l.UnfinishedMaxNS > 0 {
+			s += fmt.Sprintf(", the longest for at least %s", duration(float64(l.UnfinishedMaxNS)))
+		}
+		return verdict{word: "leads", name: short(l.Name), text: s}
+	}
 	if all := lockWait(r); float64(all) < trifle*float64(r.Totals.WallNS) {
 		return verdict{word: "no contention", text: fmt.Sprintf("next to no lock contention in %s: %s in all, most of it for %s%s",
 			runsOf(r), duration(float64(all)), short(l.Name), modeNote(r))}
@@ -91,7 +101,7 @@ func elsewhereTable(r *analyze.Report, limit int) table {
 	for _, e := range limited(r.Elsewhere, limit) {
 		t.rows = append(t.rows, row{cells: []cell{named(short(e.Boundary)), named(short(e.Blocker)), words(clean(e.Category)),
 			figure(average(waiting(e.WaitingAvg, r)), e.WaitingAvg), figure(duration(float64(e.DelayNS)), float64(e.DelayNS)),
-			figure(count(float64(e.Contentions)), float64(e.Contentions))}})
+			waits(r, e.Contentions)}})
 	}
 	t.note = leftOut(r, "elsewhere", len(r.Elsewhere), len(t.rows))
 	if r.Parts != nil {
@@ -189,8 +199,8 @@ func lockTable(r *analyze.Report, limit int) table {
 			figure(duration(float64(l.DelayNS)), float64(l.DelayNS)),
 			optionalDuration(l.DelayPerOpNS),
 			optionalShare(l.HeldUpShare),
-			figure(count(float64(l.Contentions)), float64(l.Contentions)),
-			figure(duration(l.MeanNS), l.MeanNS),
+			lockWaits(r, l),
+			meanCell(r, l),
 			// A bucket's lower bound: the true percentile lies within a factor of two above.
 			lengthCell("≥", l.P99NS),
 			lengthCell("", l.MaxNS),
@@ -212,6 +222,29 @@ func lockTable(r *analyze.Report, limit int) table {
 		t = t.without(3)
 	}
 	return t
+}
+
+// waits is a number of waits, where the profile has it.
+func waits(r *analyze.Report, n int64) cell {
+	if r.Uncounted {
+		return figure(notCaptured, -1)
+	}
+	return figure(count(float64(n)), float64(n))
+}
+
+// lockWaits is the same of a lock, whose waits at a moment are all open.
+func lockWaits(r *analyze.Report, l *analyze.Lock) cell {
+	if r.Mode == analyze.ModeMoment {
+		return waits(r, l.OpenWaits)
+	}
+	return waits(r, l.Contentions)
+}
+
+func meanCell(r *analyze.Report, l *analyze.Lock) cell {
+	if r.Uncounted || r.Mode == analyze.ModeMoment {
+		return figure(notCaptured, -1)
+	}
+	return figure(duration(l.MeanNS), l.MeanNS)
 }
 
 // holdingNote says how holders were observed, and how mutexes were won and passed on meanwhile.
@@ -275,7 +308,7 @@ func boundaryTable(r *analyze.Report, limit int) table {
 	for _, b := range limited(r.Boundaries, limit) {
 		t.rows = append(t.rows, row{cells: []cell{named(short(b.Boundary)), named(short(b.Blocker)), named(short(b.Caller)), words(clean(b.Class)),
 			figure(duration(float64(b.DelayNS)), float64(b.DelayNS)), figure(percent(b.Share), b.Share),
-			figure(count(float64(b.Contentions)), float64(b.Contentions))}})
+			waits(r, b.Contentions)}})
 	}
 	t.note = leftOut(r, "boundaries", len(r.Boundaries), len(t.rows))
 	return t
@@ -285,7 +318,7 @@ func rootTable(rep *analyze.Report, id, what string, all []analyze.Root, limit i
 	t := table{id: id, title: id, cols: []column{text(what), number("wait"), number("share"), number("waits")}}
 	for _, r := range limited(all, limit) {
 		t.rows = append(t.rows, row{cells: []cell{named(short(r.Name)), figure(duration(float64(r.DelayNS)), float64(r.DelayNS)),
-			figure(percent(r.Share), r.Share), figure(count(float64(r.Contentions)), float64(r.Contentions))}})
+			figure(percent(r.Share), r.Share), waits(rep, r.Contentions)}})
 	}
 	t.note = leftOut(rep, id, len(all), len(t.rows))
 	return t

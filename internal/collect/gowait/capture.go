@@ -59,11 +59,6 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.unverified != nil {
 		rec.Warnings = append(rec.Warnings, "the target's memory may not be read, and where its runtime keeps what is read of it goes by its version alone: "+c.unverified.Error())
 	}
-	if n := rec.Collector.Counters; !c.layout.SemaWaiting {
-		// Nothing tells a Cond's wake from one whose dequeue came before the window.
-		n[counterConds] += n[counterEarly]
-		n[counterEarly] = 0
-	}
 	rec.Collector.Settings["layout"] = c.layout.Source
 	c.describeHolders(rec)
 	rec.Overhead.TrapNS = rec.Overhead.ProbeHits * c.trap.Nanoseconds()
@@ -87,13 +82,16 @@ func (c *Collector) describeMode(rec *recording.Capture) {
 	set := rec.Collector.Settings
 	set["asked"] = cmp.Or(c.options.Mode, ModeLocks)
 	if c.options.Mode == ModeAuto {
-		set["max_overhead"] = strconv.FormatFloat(cmp.Or(c.options.MaxOverhead, defaultOverhead), 'g', -1, 64)
+		set["max_overhead"] = strconv.FormatFloat(c.bound(), 'g', -1, 64)
 	}
 	if c.noParks != nil {
 		rec.Warnings = append(rec.Warnings, "only locks were captured: "+c.noParks.Error())
 	}
 	length := time.Duration(c.window.stop - c.window.start)
 	if s := c.window.watch.describe(c.snapshot.parts, length); s != "" {
+		rec.Warnings = append(rec.Warnings, s)
+	}
+	if s := c.window.thinned.warning(c.bound()); s != "" {
 		rec.Warnings = append(rec.Warnings, s)
 	}
 	if c.parks != nil && c.parks.blind != nil {
@@ -157,6 +155,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 			Counters:    counts,
 			Lost:        lostCounters(),
 			Locks:       timings,
+			Thinned:     s.thinned.describe(),
 		},
 		Overhead: recording.Overhead{
 			ProbeHits: s.counts[bpf.GowaitCounterC_ENTERED],
@@ -247,7 +246,7 @@ func (h *harvest) addOpen() int64 {
 		}
 	}
 	for _, w := range h.standing {
-		d := h.stop - h.start
+		d := h.stop - h.part
 		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, longest(d, h.stop, h.since[w.g])})
 	}
 	return open + int64(len(h.standing))
@@ -256,6 +255,9 @@ func (h *harvest) addOpen() int64 {
 // addUnseen adds the waits that only the locks' sums know of. Each lock's sums are
 // exact, so what all samples lack of them is missing. It returns their number.
 func (h *harvest) addUnseen() int64 {
+	if h.thinned != nil {
+		return h.addThinned()
+	}
 	count, delay := h.counts[bpf.GowaitCounterC_DEQUEUES], int64(0)
 	for _, l := range h.locks {
 		l = h.closed(l)

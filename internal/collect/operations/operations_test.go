@@ -215,3 +215,14 @@ func FuzzValue(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseCounter(f *testing.F) {
+	for _, s := range []string{"http://127.0.0.1:8222/varz#in_msgs", "http://h/m#x{a=\"b\"}=message", "https://u:p@h#a=b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		if c, err := ParseCounter(spec); err == nil && (c.name == "" || c.Unit == "") {
+			t.Errorf("accepted %q as %+v", spec, c)
+		}
+	})
+}

@@ -7,6 +7,7 @@ const KINDS = ["#ffb35c", "#ffdca8", "#d5d5d5", "#a9cdeb", "#efefef", "#cbe3c4"]
 const LESS = ["#e6e6e6", "#d2e6f5", "#abd1ed", "#82bae3", "#5aa2d8"];
 const MORE = ["#e6e6e6", "#fce3c5", "#fbc98d", "#f7ab54", "#ee8a1d"];
 const FOUND = "#e47be4";
+const CELL = 18; // px, a frame's height
 const BOUNDS = [0.05, 0.15, 0.35, 0.7];
 
 // unpack turns [frame, baseline, candidate, [children]] into nodes with totals
@@ -91,7 +92,7 @@ export function draw(section, flame) {
   const tooltip = hover((n) => describe(n, flame, root));
   const chart = flamegraph()
     .width(holder.clientWidth)
-    .cellHeight(18)
+    .cellHeight(CELL)
     .minFrameSize(0.8)
     .transitionDuration(0)
     .inverted(true)
@@ -124,6 +125,7 @@ export function draw(section, flame) {
   select(holder).datum(root).call(chart);
 
   const svg = holder.querySelector("svg");
+  settle(svg);
   svg.setAttribute("tabindex", "0");
   svg.setAttribute("role", "application");
   svg.setAttribute("aria-label", `${flame.title}. Arrow keys move, Enter zooms, Escape resets.`);
@@ -138,19 +140,23 @@ export function draw(section, flame) {
       found.textContent = "";
     }
   });
-  const reset = () => { chart.resetZoom(); holder.scrollTop = 0; };
+  const reset = () => { chart.resetZoom(); settle(svg); holder.scrollTop = 0; };
   section.querySelector("button.reset").addEventListener("click", reset);
   for (const radio of section.querySelectorAll("input[type=radio]")) {
     radio.addEventListener("change", () => {
       side = radio.value;
       chart.resetZoom();
+      settle(svg);
       if (search.value.trim()) chart.search(search.value.trim());
     });
   }
   keys(svg, holder, tree, chart, reset, (d) => { status.textContent = describe(d.data, flame, root).replace("\n", "   "); });
 
   // On paper the drawing shrinks to the sheet as it is.
-  addEventListener("beforeprint", () => svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`));
+  addEventListener("beforeprint", () => {
+    settle(svg);
+    svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+  });
   addEventListener("afterprint", () => svg.removeAttribute("viewBox"));
 
   let width = holder.clientWidth;
@@ -158,7 +164,20 @@ export function draw(section, flame) {
     if (holder.clientWidth === width || holder.clientWidth === 0) return;
     width = holder.clientWidth;
     chart.width(width).update();
+    settle(svg);
   }).observe(holder);
+}
+
+// settle ends the chart's transitions, which have no setting of their own for
+// new boxes: half a box drawn is a wrong amount, and paper keeps it.
+function settle(svg) {
+  const width = Number(svg.getAttribute("width"));
+  select(svg).selectAll("g.frame").interrupt()
+    .attr("transform", (d) => `translate(${d.x0 * width},${d.depth * CELL})`)
+    .select("rect").interrupt()
+    .attr("width", function () { return this.parentNode.getAttribute("width"); });
+  select(svg).selectAll(".d3-flame-graph-label").interrupt()
+    .text(function () { return this.closest("g").getAttribute("name"); });
 }
 
 // keys walks the tree without a mouse.
