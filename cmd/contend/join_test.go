@@ -92,4 +92,18 @@ func TestSitesJoin(t *testing.T) {
 	}
 	joined("waits in the block profile", waits, lockSites(read(recording.Block), all))
 	joined("the mutex profile in those who woke or held", lockSites(read(recording.Mutex), all), lockSites(read(recording.Holders), isLock))
+	// Locks have names in both, also in this stripped binary.
+	for _, name := range []string{recording.Waits, recording.Holders} {
+		locks := map[string]bool{}
+		for _, s := range read(name).Sample {
+			for _, l := range s.Label[recording.LabelLock] {
+				locks[l] = true
+			}
+		}
+		for _, want := range []string{"main.(*box).mu", "main.(*box).rw"} {
+			if !locks[want] {
+				t.Errorf("%s: no %s among %v", name, want, locks)
+			}
+		}
+	}
 }

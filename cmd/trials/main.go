@@ -100,6 +100,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "locknames":
+		return locknames(ctx, r, *out, scratch)
 	case "fuzz":
 		return fuzz(ctx, *out, *only, *each)
 	case "symbolize":

@@ -257,8 +257,13 @@ func agree(ours, theirs string) (trial.Agreement, error) {
 	if err != nil {
 		return trial.Agreement{}, nil // it is not installed
 	}
-	g := trial.Agreement{Of: len(a)}
+	g := trial.Agreement{LeftOut: len(b) - len(a)}
 	for addr, f := range a {
+		if strings.HasPrefix(f[1], "?") { // between functions
+			g.LeftOut++
+			continue
+		}
+		g.Of++
 		other := b[addr]
 		if f[0] == plain(other[0]) {
 			g.Functions++
@@ -287,9 +292,9 @@ func innermost(path string) (map[string][2]string, error) {
 	lines := strings.Split(string(text), "\n")
 	found := make(map[string][2]string)
 	for i := 0; i+2 < len(lines); i++ {
-		if strings.HasPrefix(lines[i], "0x") {
+		if strings.HasPrefix(lines[i], "0x") && !strings.HasPrefix(lines[i+1], "0x") {
 			place, _, _ := strings.Cut(lines[i+2], " (discriminator")
-			found[lines[i]] = [2]string{lines[i+1], place}
+			found[strings.TrimLeft(lines[i], "0x")] = [2]string{lines[i+1], place} // some fill with zeroes
 		}
 	}
 	return found, nil

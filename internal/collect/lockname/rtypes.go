@@ -40,11 +40,7 @@ const maxRuntimeTypes = 128 << 20
 
 // readRuntimeTypes reads the descriptors; nil if the binary's cannot be used.
 func readRuntimeTypes(b *symbolize.Binary) *runtimeTypes {
-	start, end, ok := b.Types()
-	if !ok || end-start > maxRuntimeTypes {
-		return nil
-	}
-	data, err := b.Read(start, end-start)
+	data, start, err := b.Types(maxRuntimeTypes)
 	if err != nil {
 		return nil
 	}
