@@ -14,9 +14,9 @@ import (
 	"contend/internal/recording"
 )
 
-// lockSites sums a profile by the site that takes or gives up a lock: the first frame
+// sitesOf sums a profile by the site that takes or gives up a lock: the first frame
 // outside the packages that implement them, as function, file and line.
-func lockSites(p *profile.Profile, keep func(*profile.Sample) bool) map[string]int64 {
+func sitesOf(p *profile.Profile, keep func(*profile.Sample) bool) map[string]int64 {
 	sites := map[string]int64{}
 	for _, s := range p.Sample {
 		if !keep(s) {
@@ -86,12 +86,12 @@ func TestSitesJoin(t *testing.T) {
 		}
 		t.Logf("%s: %d of %d sites found", what, found, min(20, len(sites)))
 	}
-	waits := lockSites(read(recording.Waits), isLock)
+	waits := sitesOf(read(recording.Waits), isLock)
 	if len(waits) < 9 {
 		t.Errorf("only %d sites: %v", len(waits), waits)
 	}
-	joined("waits in the block profile", waits, lockSites(read(recording.Block), all))
-	joined("the mutex profile in those who woke or held", lockSites(read(recording.Mutex), all), lockSites(read(recording.Holders), isLock))
+	joined("waits in the block profile", waits, sitesOf(read(recording.Block), all))
+	joined("the mutex profile in those who woke or held", sitesOf(read(recording.Mutex), all), sitesOf(read(recording.Holders), isLock))
 	// Locks have names in both, also in this stripped binary.
 	for _, name := range []string{recording.Waits, recording.Holders} {
 		locks := map[string]bool{}
