@@ -26,7 +26,7 @@ type Namer struct {
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
 	symbols *symbolize.Symbols // of data; read when first asked
-	sources *sources
+	sources *sources // nil if nothing is read
 	types   *runtimeTypes // nil with debug information, or if they cannot be used
 }
 
@@ -44,6 +44,9 @@ const maxCallers = 6
 // need. b must stay open until after Close.
 func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 	n := &Namer{binary: b, codes: make(map[uint64]codeOrError), vars: make(map[uint64][]variable)}
+	if len(stacks) == 0 {
+		return n // nothing is read
+	}
 	if n.file, n.err = b.ELF(); n.err != nil {
 		return n
 	}
@@ -105,11 +108,13 @@ func Retakes(err error) bool { return errors.Is(err, errCond) }
 func (n *Namer) Source() string {
 	switch {
 	case n.types != nil:
-		return "runtime types: " + n.err.Error()
+		return "runtime types (" + n.err.Error() + ")"
 	case n.err != nil:
-		return "none: " + n.err.Error()
+		return "none (" + n.err.Error() + ")"
+	case n.debug == nil:
+		return "none (nobody waited)"
 	}
-	return "dwarf"
+	return "DWARF"
 }
 
 // Err is why no debug information is used: the binary has none, or it does not
