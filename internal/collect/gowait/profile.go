@@ -158,7 +158,8 @@ func (b *builder) siteLabel(id uint64) string {
 	if line.Function.Filename == "" { // a mark
 		return line.Function.Name
 	}
-	return fmt.Sprintf("%s %s:%d", line.Function.Name, line.Function.Filename, line.Line)
+	// A symbol's type arguments may hold spaces.
+	return fmt.Sprintf("%s %s:%d", symbolize.PrintedName(line.Function.Name), line.Function.Filename, line.Line)
 }
 
 // log2 is the largest power of two's exponent that is not above d, as the

@@ -26,7 +26,7 @@ type Namer struct {
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
 	symbols *symbolize.Symbols // of data; read when first asked
-	sources *sources
+	sources *sources // nil if nothing is read
 	types   *runtimeTypes // nil with debug information, or if they cannot be used
 }
 
@@ -44,6 +44,9 @@ const maxCallers = 6
 // need. b must stay open until after Close.
 func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
 	n := &Namer{binary: b, codes: make(map[uint64]codeOrError), vars: make(map[uint64][]variable)}
+	if len(stacks) == 0 {
+		return n // nothing is read
+	}
 	if n.file, n.err = b.ELF(); n.err != nil {
 		return n
 	}
@@ -105,11 +108,13 @@ func Retakes(err error) bool { return errors.Is(err, errCond) }
 func (n *Namer) Source() string {
 	switch {
 	case n.types != nil:
-		return "runtime types: " + n.err.Error()
+		return "runtime types (" + n.err.Error() + ")"
 	case n.err != nil:
-		return "none: " + n.err.Error()
+		return "none (" + n.err.Error() + ")"
+	case n.debug == nil:
+		return "none (nobody waited)"
 	}
-	return "dwarf"
+	return "DWARF"
 }
 
 // Err is why no debug information is used: the binary has none, or it does not
@@ -383,6 +388,7 @@ func (n *Namer) variableAt(c *code, lock string) func(uint64, place, path) (name
 	}
 	vars := n.vars[c.Entry]
 	return func(pc uint64, at place, p path) (found name, final bool) {
+		var local name
 		for i := range vars {
 			v := &vars[i]
 			piece, ok := v.at(pc, at)
@@ -392,13 +398,18 @@ func (n *Namer) variableAt(c *code, lock string) func(uint64, place, path) (name
 			here := n.debug.behind(v, piece.off, p, lock, outermost(c.Name))
 			switch {
 			case here.Text == "":
-			case !here.weak || here.in == "":
-				return here, true
+			case here.weak && here.in != "":
+				local = here
+			case final && found.full != here.full: // one list is wrong there
+				return name{}, false
 			default:
-				found = here
+				found, final = here, true
 			}
 		}
-		return found, false
+		if final {
+			return found, true
+		}
+		return local, false
 	}
 }
 
