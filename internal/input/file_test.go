@@ -187,6 +187,7 @@ func TestRefusals(t *testing.T) {
 		"empty":             {nil, "empty"},
 		"blank":             {[]byte(" \n\n"), "blank"},
 		"JSON":              {[]byte(" {\"schema\":1}"), "JSON"},
+		"a manifest":        {[]byte("{\n  \"schema\": 1,\n  \"start_mono_ns\": 5}"), "give the folder"},
 		"JSON, gzipped":     {zip([]byte("[1,2]")), "JSON"},
 		"HTML":              {[]byte("<!DOCTYPE html><html>404</html>"), "web page"},
 		"SVG":               {[]byte("<svg xmlns='x'>"), "SVG"},
