@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime/trace"
@@ -161,6 +162,35 @@ func TestGenerations(t *testing.T) {
 	}
 	if got != (sum{count: 2, delay: 40, runQueue: 31}) {
 		t.Errorf("%+v; want two waits of 20 and 20 ns, then 30 and 1 on the run queue", got)
+	}
+}
+
+// TestPull: the sides of an iter.Pull switch to each other, which is no wait.
+func TestPull(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for i := range 100 {
+			if !yield(i) {
+				return
+			}
+		}
+	})
+	for range 50 {
+		next()
+	}
+	stop()
+	trace.Stop()
+	tr, err := Read(&b, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range tr.Waits.Sample {
+		if s.Value[0] >= 50 {
+			t.Errorf("%d waits, labels %v", s.Value[0], s.Label)
+		}
 	}
 }
 
