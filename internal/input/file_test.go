@@ -119,6 +119,9 @@ func TestMoment(t *testing.T) {
 	if g := r.Goroutines; *g.Lock != 3 || *g.Handoff != 1 {
 		t.Errorf("lock %v, hand-off %v", *g.Lock, *g.Handoff)
 	}
+	if len(r.Elsewhere) != 1 || r.Elsewhere[0].WaitingAvg != 1 {
+		t.Errorf("%+v", r.Elsewhere)
+	}
 	if r.Totals.Contentions != 0 || r.Totals.OpenWaits != 4 {
 		t.Errorf("%+v", r.Totals)
 	}
