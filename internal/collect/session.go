@@ -22,6 +22,7 @@ import (
 	"contend/internal/collect/gowait"
 	"contend/internal/collect/offcpu"
 	"contend/internal/collect/operations"
+	"contend/internal/collect/privilege"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -41,14 +42,21 @@ type Options struct {
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
 	Pprof       string        // base URL of the target's net/http/pprof
+	PprofCA     string        // file of certificates to trust there beside the system's
 	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
-	Labels      map[string]string
-	Version     string              // of this contend
-	Ops         *operations.Counter // counts the target's operations; may be nil
+	// DropPrivileges gives up, once every probe is in place, what is not needed to
+	// record: of the whole process, which cannot attach again.
+	DropPrivileges bool
+	Labels         map[string]string
+	Version        string              // of this contend
+	Ops            *operations.Counter // counts the target's operations; may be nil
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
 }
+
+// ErrInterrupted says that the user ended it before anything was recorded.
+var ErrInterrupted = errors.New("interrupted while attaching: nothing was recorded")
 
 // Known lists every collector's name, in the order in which they are opened.
 var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
@@ -71,6 +79,7 @@ type Session struct {
 	process    *target.Process // nil for an endpoint alone
 	binary     *symbolize.Binary
 	collectors []collector
+	offcpu     *offcpu.Collector // among them, or nil
 	skipped    []recording.Skipped
 	warnings   []string
 }
@@ -109,7 +118,7 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 		}
 	}
 	for _, name := range s.endpointNames() {
-		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length, CAFile: opt.PprofCA, GoVersion: s.goVersion()})
 		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
 			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
 			continue
@@ -129,6 +138,14 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			return nil, err
 		}
 		s.collectors = append(s.collectors, c)
+	}
+	if ctx.Err() != nil {
+		return nil, ErrInterrupted
+	}
+	if opt.DropPrivileges {
+		if err := privilege.Keep(privilege.Recorder); err != nil && !errors.Is(err, privilege.ErrCgo) {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -151,9 +168,26 @@ func (s *Session) attach(name string) (collector, error) {
 	if name == recording.Waits {
 		return gowait.Open(s.process, s.binary, gowait.Options{
 			Holders: s.opt.Holders, Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+			Others: s.offcpuCost,
 		})
 	}
-	return offcpu.Open(s.process, s.binary, offcpu.Options{})
+	o := offcpu.Options{Length: s.opt.Length}
+	if s.opt.Waits == gowait.ModeAuto {
+		o.MaxOverhead = s.opt.MaxOverhead / offcpuShare
+	}
+	c, err := offcpu.Open(s.process, s.binary, o)
+	s.offcpu = c
+	return c, err
+}
+
+// offcpuShare is the bound ÷ what thread off-CPU may cost of it. Waits have the rest.
+const offcpuShare = 4
+
+func (s *Session) offcpuCost() time.Duration {
+	if s.offcpu == nil {
+		return 0
+	}
+	return s.offcpu.Cost()
 }
 
 func (s *Session) endpointNames() []string {
@@ -164,6 +198,13 @@ func (s *Session) endpointNames() []string {
 		}
 	}
 	return names
+}
+
+func (s *Session) goVersion() string {
+	if s.process == nil {
+		return ""
+	}
+	return s.process.GoVersion
 }
 
 // Process is the observed process; nil for an endpoint alone.
@@ -200,6 +241,9 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 		return nil, err
 	}
 	m.Ended, m.Operations = end.Reason, end.Operations
+	if s.process != nil && s.process.Stopped() {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the target is stopped (SIGSTOP, or a debugger): none of it runs, and its waits have no end; kill -CONT %d resumes it", s.process.PID))
+	}
 	if after, err := s.cpu(); err == nil && cpuErr == nil {
 		m.Target.CPUNS = int64(after - cpu)
 	}
@@ -257,10 +301,6 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		if cost := got.Overhead; cost.ProbeHits > 0 {
 			cost.Share = overheadShare(&cost, m)
 			got.Collector.Overhead = &cost
-			if bound := s.opt.MaxOverhead; got.Collector.Name == recording.Waits && s.opt.Waits == gowait.ModeAuto && bound > 0 && cost.Share > 1.5*bound {
-				m.Warnings = append(m.Warnings, fmt.Sprintf("capturing waits cost %.1f %%, --max-overhead is %.1f %%: locks alone are too dear for the bound",
-					100*cost.Share, 100*bound))
-			}
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
@@ -275,6 +315,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	m.Overhead.Share = overheadShare(m.Overhead, m)
+	if bound := s.opt.MaxOverhead; s.opt.Waits == gowait.ModeAuto && bound > 0 && m.Overhead.Share > 1.5*bound {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("capturing cost %.1f %%, --max-overhead is %.1f %%", 100*m.Overhead.Share, 100*bound))
+	}
 	return nil
 }
 
