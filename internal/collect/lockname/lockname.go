@@ -26,8 +26,8 @@ type Namer struct {
 	codes   map[uint64]codeOrError
 	vars    map[uint64][]variable
 	symbols *symbolize.Symbols // of data; read when first asked
-	sources *sources // nil if nothing is read
-	types   *runtimeTypes // nil with debug information, or if they cannot be used
+	sources *sources           // nil if nothing is read
+	types   *runtimeTypes      // nil with debug information, or if they cannot be used
 }
 
 type codeOrError struct {
