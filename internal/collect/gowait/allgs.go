@@ -148,6 +148,7 @@ func (a *allgs) check(r reasons) error {
 		return err
 	}
 	ids := make(map[uint64]bool)
+	known := false // one of the runtime's own
 	buf := make([]byte, gSize(a.layout))
 	for _, g := range list[:min(len(list), 1000)] {
 		// It may be changing: a second look decides.
@@ -164,11 +165,22 @@ func (a *allgs) check(r reasons) error {
 			return fmt.Errorf("the runtime's fields are not where this version of Go has them: goroutine at %#x: %s", g, wrong)
 		}
 		if a.status(buf) == statusWaiting {
-			ids[word(buf, int(a.layout.Goid))] = true
+			goid := word(buf, int(a.layout.Goid))
+			ids[goid] = true
+			known = known || goid <= lastOwn && slices.Contains(ownReasons, r.name(int(buf[a.layout.Waitreason])))
 		}
+	}
+	if !known {
+		return errors.New("the runtime's fields are not where this version of Go has them: no goroutine is one of the runtime's own, by its id and wait reason")
 	}
 	return a.checkThreads(list[:min(len(list), 1000)])
 }
+
+// The runtime starts goroutines of its own before main.main, with the ids that follow
+// main's. They park for these reasons, and never end (src/runtime/proc.go, main).
+const lastOwn = 8
+
+var ownReasons = []string{"force gc (idle)", "GC sweep wait", "GC scavenge wait"}
 
 func (a *allgs) wrong(g uint64, buf []byte, r reasons, ids map[uint64]bool) string {
 	l := a.layout
