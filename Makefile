@@ -16,7 +16,7 @@ FUZZONLY ?=
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix brokers soak-attach help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize soak-attach
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,12 @@ bench-large: build ## measure contend and go tool pprof on large profiles, write
 
 fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
 	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
+
+bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary beside go tool pprof and addr2line, write reports/symbolize.md
+	@$(call apt,addr2line,binutils)
+	@$(call apt,llvm-addr2line,llvm)
+	go build -o bin/trials ./cmd/trials
+	bin/trials symbolize -n 3 -o reports/symbolize.md
 
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank

@@ -134,6 +134,7 @@ const (
 	GoparksVarReasonKinds    = "reason_kinds"
 	GoparksVarTargetNsDev    = "target_ns_dev"
 	GoparksVarTargetNsIno    = "target_ns_ino"
+	GoparksVarTargetOnly     = "target_only"
 	GoparksVarTargetTgid     = "target_tgid"
 	GoparksVarWindowStart    = "window_start"
 	GoparksVarWindowStop     = "window_stop"
@@ -211,6 +212,7 @@ type GoparksVariableSpecs struct {
 	ReasonKinds    *ebpf.VariableSpec `ebpf:"reason_kinds"`
 	TargetNsDev    *ebpf.VariableSpec `ebpf:"target_ns_dev"`
 	TargetNsIno    *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetOnly     *ebpf.VariableSpec `ebpf:"target_only"`
 	TargetTgid     *ebpf.VariableSpec `ebpf:"target_tgid"`
 	WindowStart    *ebpf.VariableSpec `ebpf:"window_start"`
 	WindowStop     *ebpf.VariableSpec `ebpf:"window_stop"`
@@ -266,6 +268,7 @@ type GoparksVariables struct {
 	ReasonKinds    *ebpf.Variable `ebpf:"reason_kinds"`
 	TargetNsDev    *ebpf.Variable `ebpf:"target_ns_dev"`
 	TargetNsIno    *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetOnly     *ebpf.Variable `ebpf:"target_only"`
 	TargetTgid     *ebpf.Variable `ebpf:"target_tgid"`
 	WindowStart    *ebpf.Variable `ebpf:"window_start"`
 	WindowStop     *ebpf.Variable `ebpf:"window_stop"`

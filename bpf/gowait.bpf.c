@@ -6,8 +6,7 @@
  * WaitGroup, the poller's fdMutex, and the runtime's own.
  *
  *   (*semaRoot).queue    the waiter queues itself           root.lock held
- *   (*semaRoot).dequeue  the waker takes a waiter out       root.lock held
- *   readyWithTime        the waker makes that waiter ready
+ *   (*semaRoot).dequeue  the waker takes a waiter out, and makes it ready right after
  *   semacquire1, the jump after CALL gopark: the waiter runs again
  *
  * and, in bursts, the slow paths by which locks are released: see holders.h.
@@ -23,6 +22,45 @@
  */
 #define TREAP_DEPTH 48
 #define LIST_LENGTH 4096
+
+/* The first 64 bytes of a sudog: its g, which comes first, and its place in the treap. One read is cheaper than three. */
+#define SUDOG_WORDS 8
+
+struct sudog_head {
+	__u64 words[SUDOG_WORDS];
+};
+
+static __always_inline __u64 sudog_word(struct sudog_head *s, __u32 offset)
+{
+	return s->words[(offset >> 3) & (SUDOG_WORDS - 1)];
+}
+
+#define UNREADABLE (~0ULL)
+
+/*
+ * first_waiter finds the goroutine that dequeue is about to take out, as dequeue
+ * itself does; 0 when nobody waits on addr. The caller is inside dequeue.
+ */
+__noinline __u64 first_waiter(struct counters *c, __u64 root, __u64 addr)
+{
+	struct sudog_head s;
+	__u64 at, elem;
+
+	if (!c)
+		return 0;
+	at = read_word(root + layout.root_treap, c);
+	for (int i = 0; at && i < TREAP_DEPTH; i++) {
+		if (bpf_probe_read_user(&s, sizeof(s), (void *)at)) {
+			count(c, C_FAILED_READS);
+			return UNREADABLE;
+		}
+		elem = sudog_word(&s, layout.sudog_elem);
+		if (elem == addr)
+			return s.words[0];
+		at = sudog_word(&s, addr < elem ? layout.sudog_prev : layout.sudog_next);
+	}
+	return at ? UNREADABLE : 0;
+}
 
 struct list_walk {
 	__u64 sudog;
@@ -68,12 +106,25 @@ __noinline __u64 queued_waiters(struct counters *c, __u64 root, __u64 addr)
 	return n;
 }
 
+/* relearn counts the waiters of a lock anew, at its first touch in a later part of the window. */
+static __always_inline void relearn(struct counters *c, struct lock_state *l, __u64 root, __u64 addr)
+{
+	read_once(l->seq) = l->seq + 1;
+	barrier();
+	l->waiters = queued_waiters(c, root, addr);
+	l->changed = window_start;
+	l->clock = burst_clock(burst_now(), window_start);
+	l->stale = 0;
+	barrier();
+	read_once(l->seq) = l->seq + 1;
+}
+
 /* lock returns an address's state, new where it was not touched yet; NULL when there is no room. */
 static __always_inline struct lock_state *lock(struct counters *c, __u64 root, __u64 addr, int *is_new)
 {
 	struct lock_state *l = bpf_map_lookup_elem(&locks, &addr);
 
-	*is_new = !l;
+	*is_new = !l || l->stale;
 	if (!l) {
 		/* Nothing changed since the window opened, or it would be here. */
 		struct lock_state fresh = {.root = root, .changed = window_start};
@@ -83,6 +134,8 @@ static __always_inline struct lock_state *lock(struct counters *c, __u64 root, _
 		l = bpf_map_lookup_elem(&locks, &addr);
 		if (!l)
 			count(c, C_LOST_LOCKS);
+	} else if (l->stale) {
+		relearn(c, l, root, addr);
 	}
 	return l;
 }
@@ -111,11 +164,12 @@ static __always_inline struct wait_sum *new_sum(struct wait_key *k)
 {
 	struct wait_sum fresh = {};
 
-	bpf_map_update_elem(&waits, k, &fresh, BPF_NOEXIST);
+	if (bpf_map_update_elem(&waits, k, &fresh, BPF_NOEXIST) == 0)
+		__sync_fetch_and_add(&wait_sums, 1);
 	return bpf_map_lookup_elem(&waits, k);
 }
 
-/* wait_sum returns the sum for a wait that has ended; it may drop the address from k. */
+/* wait_sum returns the sum for a wait that has ended; it may drop the address and the waker from k. */
 static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait_key *k)
 {
 	struct wait_sum *v = bpf_map_lookup_elem(&waits, k);
@@ -124,6 +178,13 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 
 	if (v)
 		return v;
+	if (wait_sums >= wait_sums_with_waker) {
+		count(c, C_MERGED_WAKERS);
+		k->waker = 0;
+		v = bpf_map_lookup_elem(&waits, k);
+		if (v)
+			return v;
+	}
 	if (bpf_map_lookup_elem(&pairs, &p) || !bpf_map_update_elem(&pairs, &p, &yes, BPF_ANY)) {
 		v = new_sum(k);
 	} else {
@@ -158,7 +219,7 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 		return;
 	}
 	if (gr->contended) {
-		if (gr->contended == addr && in_burst(now))
+		if (gr->contended == addr && counts_parked(now))
 			count(c, C_PARKED);
 		gr->contended = 0;
 	}
@@ -173,35 +234,6 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
 }
 
-static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr,
-				       __u64 sp, __u64 bp)
-{
-	struct goroutine *gr;
-	int is_new;
-	struct lock_state *l = lock(c, root, addr, &is_new);
-
-	if (l) {
-		if (!l->waiters)
-			return; /* another address of this root has waiters, this has none */
-		lock_change(l, now, -1);
-		count(c, C_DEQUEUES);
-		/* Its release, just before this, did not know the lock yet. */
-		if (is_new && l->sampled) {
-			__u64 delay = claim(c, l, now);
-
-			if (delay)
-				charge(c, stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c)), addr, delay);
-		}
-	}
-	gr = goroutine(g);
-	if (!gr) {
-		count(c, C_LOST_CLOCKS);
-		return;
-	}
-	gr->dequeued_addr = addr;
-	gr->dequeued = now;
-}
-
 /* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
 static __always_inline __u64 parked_stack_id(struct counters *c, __u64 g)
 {
@@ -209,39 +241,51 @@ static __always_inline __u64 parked_stack_id(struct counters *c, __u64 g)
 			read_word(g + layout.sched_bp, c), read_word(g + layout.stack_hi, c));
 }
 
-static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u64 sudog,
-				     __u64 sp, __u64 bp)
+static __always_inline void end_wait(struct counters *c, struct goroutine *waiter, __u64 delay, __u64 waker)
 {
-	struct goroutine *waker, *waiter;
 	struct wait_sum *v;
-	__u64 end = 0, addr = 0, delay, wg;
 
-	/* dequeue cleared sudog.elem; a Cond's waiter still has its notifyList there. */
-	if (read_word(sudog + layout.sudog_elem, c)) {
-		if (in_window(now))
-			count(c, C_CONDS);
+	waiter->key.waker = waker;
+	waiter->key.bucket = log2_floor(delay);
+	v = wait_sum(c, &waiter->key);
+	if (v) {
+		__sync_fetch_and_add(&v->count, 1);
+		__sync_fetch_and_add(&v->delay, delay);
+		raise_max(&v->max, delay);
+	}
+	waiter->queued = 0;
+}
+
+/* on_dequeue ends the wait of the goroutine that is first in the queue for addr. */
+static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr,
+				       __u64 sp, __u64 bp)
+{
+	__u64 wg = first_waiter(c, root, addr), waker, delay;
+	struct goroutine *waiter;
+	struct lock_state *l;
+	int is_new;
+
+	if (!wg)
+		return; /* another address of this root has waiters, this has none */
+	count(c, C_DEQUEUES);
+	l = lock(c, root, addr, &is_new);
+	if (l && l->waiters)
+		lock_change(l, now, -1);
+	waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	/* Its release, just before this, did not know the lock yet. */
+	if (l && is_new && l->sampled) {
+		delay = claim(c, l, now);
+		if (delay)
+			charge(c, waker, addr, delay);
+	}
+	if (wg == UNREADABLE) {
+		count(c, C_UNMATCHED_WAKES);
 		return;
 	}
-	waker = bpf_map_lookup_elem(&goroutines, &g);
-	if (waker && waker->dequeued) {
-		end = waker->dequeued;
-		addr = waker->dequeued_addr;
-		waker->dequeued = 0;
-	} else {
-		end = now; /* its dequeue was lost, or came before the window */
-	}
-	if (!in_window(end))
-		return;
-	count(c, C_READIES);
-	wg = read_word(sudog, c);
 	waiter = bpf_map_lookup_elem(&goroutines, &wg);
 	if (waiter && waiter->queued) {
-		delay = end > waiter->queued ? end - waiter->queued : 0;
+		delay = now > waiter->queued ? now - waiter->queued : 0;
 	} else {
-		if (!addr) { /* dequeued before the window */
-			count(c, C_EARLY_WAKES);
-			return;
-		}
 		/* It queued before the window, or it would be known. */
 		waiter = goroutine(wg);
 		if (!waiter) {
@@ -252,17 +296,9 @@ static __always_inline void on_ready(struct counters *c, __u64 now, __u64 g, __u
 		waiter->key.edge = EDGE_START;
 		waiter->key.addr = addr;
 		waiter->key.waiter = parked_stack_id(c, wg);
-		delay = end - window_start;
+		delay = now - window_start;
 	}
-	waiter->key.waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
-	waiter->key.bucket = log2_floor(delay);
-	v = wait_sum(c, &waiter->key);
-	if (v) {
-		__sync_fetch_and_add(&v->count, 1);
-		__sync_fetch_and_add(&v->delay, delay);
-		raise_max(&v->max, delay);
-	}
-	waiter->queued = 0;
+	end_wait(c, waiter, delay, waker);
 	waiter->ready = now;
 }
 
@@ -289,7 +325,7 @@ static __always_inline void on_contended(struct counters *c, __u64 now, __u64 g,
 {
 	struct goroutine *gr;
 
-	if (!in_burst(now))
+	if (!counts_contended(now))
 		return;
 	gr = goroutine(g);
 	if (!gr)
@@ -377,21 +413,6 @@ int gowait_dequeue(struct pt_regs *ctx)
 		return 0;
 	if (in_window(now))
 		on_dequeue(c, now, g, root, addr, sp, bp);
-	leave(c);
-	return 0;
-}
-
-SEC("uprobe.multi")
-int gowait_ready(struct pt_regs *ctx)
-{
-	__u64 now = bpf_ktime_get_ns();
-	__u64 sudog = ctx->ax, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
-	struct counters *c = enter();
-
-	if (!c)
-		return 0;
-	if (window_start)
-		on_ready(c, now, g, sudog, sp, bp);
 	leave(c);
 	return 0;
 }

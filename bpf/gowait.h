@@ -46,18 +46,15 @@ struct wait_sum {
 };
 
 /*
- * What is known of a goroutine. A g is never freed by the runtime and used again
- * for later goroutines, so entries stay and are changed in place. The first part
- * belongs to the goroutine as a waiter, the second to it as a waker; no two
- * probes write one part at a time.
+ * What is known of a goroutine that waits. A g is never freed by the runtime and
+ * used again for later goroutines, so entries stay and are changed in place. No two
+ * probes write one at a time: queueing ends before dequeueing can begin (both run
+ * under root.lock), and that before running can.
  */
 struct goroutine {
 	__u64 queued; /* when it queued; 0: it does not wait */
 	__u64 ready;  /* when it was made ready; 0: it does not wait to run */
 	struct wait_key key;
-
-	__u64 dequeued; /* clock reading of its last dequeue, until used */
-	__u64 dequeued_addr;
 
 	__u64 contended; /* semaphore of the mutex that it found taken in a burst, until it waits for it */
 };
@@ -73,6 +70,7 @@ struct lock_state {
 	__u64 changed; /* when that number last changed */
 	__u64 held_up; /* time with at least one waiter, ns */
 	__u64 waited;  /* integral of waiters over time, ns */
+	__u64 stale;   /* 1: waiters came and went unseen since a part of the window ended */
 
 	/* For the holders, see holders.h. */
 	__u64 seq;     /* odd while the lock changes */
@@ -93,15 +91,11 @@ enum counter {
 	C_LEFT,
 	C_QUEUES,
 	C_DEQUEUES,
-	C_READIES,
 	C_RUNS,
-	C_CONDS,
 	C_REQUEUES,
 	C_EDGE_WAKES,
-	C_EARLY_WAKES,
 	C_UNMATCHED_WAKES,
 	C_LOST_STARTS,
-	C_LOST_CLOCKS,
 	C_LOST_LOCKS,
 	C_OVERWRITTEN,
 	C_UNMATCHED_RUNS,
@@ -112,6 +106,7 @@ enum counter {
 	C_LOST_STACKS,
 	C_BUSY_SCRATCHES,
 	C_MERGED_ADDRS,
+	C_MERGED_WAKERS,
 	C_LOST_WAITS,
 	C_UNCOUNTED_WAITERS,
 	C_RELEASES,
@@ -157,6 +152,13 @@ struct {
 	__type(key, struct wait_key);
 	__type(value, struct wait_sum);
 } waits SEC(".maps");
+
+/*
+ * How many sums there are, about. Where room gets scarce, new sums do without their
+ * waker: what a waiter's stack waited is kept apart as long as possible.
+ */
+volatile __u32 wait_sums = 0;
+const volatile __u32 wait_sums_with_waker;
 
 /* The stack × address pairs whose addresses are kept; further ones read 0. */
 struct {

@@ -14,10 +14,11 @@ import (
 )
 
 type GowaitBurst struct {
-	_      structs.HostLayout
-	Start  uint64
-	Stop   uint64
-	Before uint64
+	_         structs.HostLayout
+	Start     uint64
+	Stop      uint64
+	Before    uint64
+	Contended uint64
 }
 
 type GowaitCounter uint32
@@ -27,39 +28,36 @@ const (
 	GowaitCounterC_LEFT              GowaitCounter = 1
 	GowaitCounterC_QUEUES            GowaitCounter = 2
 	GowaitCounterC_DEQUEUES          GowaitCounter = 3
-	GowaitCounterC_READIES           GowaitCounter = 4
-	GowaitCounterC_RUNS              GowaitCounter = 5
-	GowaitCounterC_CONDS             GowaitCounter = 6
-	GowaitCounterC_REQUEUES          GowaitCounter = 7
-	GowaitCounterC_EDGE_WAKES        GowaitCounter = 8
-	GowaitCounterC_EARLY_WAKES       GowaitCounter = 9
-	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 10
-	GowaitCounterC_LOST_STARTS       GowaitCounter = 11
-	GowaitCounterC_LOST_CLOCKS       GowaitCounter = 12
-	GowaitCounterC_LOST_LOCKS        GowaitCounter = 13
-	GowaitCounterC_OVERWRITTEN       GowaitCounter = 14
-	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 15
-	GowaitCounterC_FAILED_READS      GowaitCounter = 16
-	GowaitCounterC_FAILED_WALKS      GowaitCounter = 17
-	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 18
-	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 19
-	GowaitCounterC_LOST_STACKS       GowaitCounter = 20
-	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 21
-	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 22
-	GowaitCounterC_LOST_WAITS        GowaitCounter = 23
-	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 24
-	GowaitCounterC_RELEASES          GowaitCounter = 25
-	GowaitCounterC_HANDOFFS          GowaitCounter = 26
-	GowaitCounterC_CONTENDED         GowaitCounter = 27
-	GowaitCounterC_PARKED            GowaitCounter = 28
-	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 29
-	GowaitCounterC_LOST_CHARGES      GowaitCounter = 30
-	GowaitCounterCOUNTERS            GowaitCounter = 31
+	GowaitCounterC_RUNS              GowaitCounter = 4
+	GowaitCounterC_REQUEUES          GowaitCounter = 5
+	GowaitCounterC_EDGE_WAKES        GowaitCounter = 6
+	GowaitCounterC_UNMATCHED_WAKES   GowaitCounter = 7
+	GowaitCounterC_LOST_STARTS       GowaitCounter = 8
+	GowaitCounterC_LOST_LOCKS        GowaitCounter = 9
+	GowaitCounterC_OVERWRITTEN       GowaitCounter = 10
+	GowaitCounterC_UNMATCHED_RUNS    GowaitCounter = 11
+	GowaitCounterC_FAILED_READS      GowaitCounter = 12
+	GowaitCounterC_FAILED_WALKS      GowaitCounter = 13
+	GowaitCounterC_TRUNCATED_STACKS  GowaitCounter = 14
+	GowaitCounterC_BROKEN_STACKS     GowaitCounter = 15
+	GowaitCounterC_LOST_STACKS       GowaitCounter = 16
+	GowaitCounterC_BUSY_SCRATCHES    GowaitCounter = 17
+	GowaitCounterC_MERGED_ADDRS      GowaitCounter = 18
+	GowaitCounterC_MERGED_WAKERS     GowaitCounter = 19
+	GowaitCounterC_LOST_WAITS        GowaitCounter = 20
+	GowaitCounterC_UNCOUNTED_WAITERS GowaitCounter = 21
+	GowaitCounterC_RELEASES          GowaitCounter = 22
+	GowaitCounterC_HANDOFFS          GowaitCounter = 23
+	GowaitCounterC_CONTENDED         GowaitCounter = 24
+	GowaitCounterC_PARKED            GowaitCounter = 25
+	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 26
+	GowaitCounterC_LOST_CHARGES      GowaitCounter = 27
+	GowaitCounterCOUNTERS            GowaitCounter = 28
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [31]uint64
+	N [28]uint64
 }
 
 type GowaitEdge uint32
@@ -84,13 +82,11 @@ type GowaitGoLayout struct {
 }
 
 type GowaitGoroutine struct {
-	_            structs.HostLayout
-	Queued       uint64
-	Ready        uint64
-	Key          GowaitWaitKey
-	Dequeued     uint64
-	DequeuedAddr uint64
-	Contended    uint64
+	_         structs.HostLayout
+	Queued    uint64
+	Ready     uint64
+	Key       GowaitWaitKey
+	Contended uint64
 }
 
 type GowaitHeldKey struct {
@@ -112,6 +108,7 @@ type GowaitLockState struct {
 	Changed uint64
 	HeldUp  uint64
 	Waited  uint64
+	Stale   uint64
 	Seq     uint64
 	Clock   uint64
 	Sampled uint64
@@ -186,31 +183,33 @@ type GowaitWaitSum struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	GowaitMapCounts         = "counts"
-	GowaitMapGoroutines     = "goroutines"
-	GowaitMapHeld           = "held"
-	GowaitMapLocks          = "locks"
-	GowaitMapLostWaits      = "lost_waits"
-	GowaitMapPairs          = "pairs"
-	GowaitMapReaderShares   = "reader_shares"
-	GowaitMapScratches      = "scratches"
-	GowaitMapStacks         = "stacks"
-	GowaitMapWaits          = "waits"
-	GowaitProgGowaitDequeue = "gowait_dequeue"
-	GowaitProgGowaitQueue   = "gowait_queue"
-	GowaitProgGowaitReady   = "gowait_ready"
-	GowaitProgGowaitRelease = "gowait_release"
-	GowaitProgGowaitRun     = "gowait_run"
-	GowaitVarBursts         = "bursts"
-	GowaitVarCounterType    = "counter_type"
-	GowaitVarCurrentBurst   = "current_burst"
-	GowaitVarLayout         = "layout"
-	GowaitVarReleaseType    = "release_type"
-	GowaitVarTargetNsDev    = "target_ns_dev"
-	GowaitVarTargetNsIno    = "target_ns_ino"
-	GowaitVarTargetTgid     = "target_tgid"
-	GowaitVarWindowStart    = "window_start"
-	GowaitVarWindowStop     = "window_stop"
+	GowaitMapCounts            = "counts"
+	GowaitMapGoroutines        = "goroutines"
+	GowaitMapHeld              = "held"
+	GowaitMapLocks             = "locks"
+	GowaitMapLostWaits         = "lost_waits"
+	GowaitMapPairs             = "pairs"
+	GowaitMapReaderShares      = "reader_shares"
+	GowaitMapScratches         = "scratches"
+	GowaitMapStacks            = "stacks"
+	GowaitMapWaits             = "waits"
+	GowaitProgGowaitDequeue    = "gowait_dequeue"
+	GowaitProgGowaitQueue      = "gowait_queue"
+	GowaitProgGowaitRelease    = "gowait_release"
+	GowaitProgGowaitRun        = "gowait_run"
+	GowaitVarBursts            = "bursts"
+	GowaitVarCounterType       = "counter_type"
+	GowaitVarCurrentBurst      = "current_burst"
+	GowaitVarLayout            = "layout"
+	GowaitVarReleaseType       = "release_type"
+	GowaitVarTargetNsDev       = "target_ns_dev"
+	GowaitVarTargetNsIno       = "target_ns_ino"
+	GowaitVarTargetOnly        = "target_only"
+	GowaitVarTargetTgid        = "target_tgid"
+	GowaitVarWaitSums          = "wait_sums"
+	GowaitVarWaitSumsWithWaker = "wait_sums_with_waker"
+	GowaitVarWindowStart       = "window_start"
+	GowaitVarWindowStop        = "window_stop"
 )
 
 // LoadGowait returns the embedded CollectionSpec for Gowait.
@@ -257,7 +256,6 @@ type GowaitSpecs struct {
 type GowaitProgramSpecs struct {
 	GowaitDequeue *ebpf.ProgramSpec `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.ProgramSpec `ebpf:"gowait_queue"`
-	GowaitReady   *ebpf.ProgramSpec `ebpf:"gowait_ready"`
 	GowaitRelease *ebpf.ProgramSpec `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.ProgramSpec `ebpf:"gowait_run"`
 }
@@ -282,16 +280,19 @@ type GowaitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
-	Bursts       *ebpf.VariableSpec `ebpf:"bursts"`
-	CounterType  *ebpf.VariableSpec `ebpf:"counter_type"`
-	CurrentBurst *ebpf.VariableSpec `ebpf:"current_burst"`
-	Layout       *ebpf.VariableSpec `ebpf:"layout"`
-	ReleaseType  *ebpf.VariableSpec `ebpf:"release_type"`
-	TargetNsDev  *ebpf.VariableSpec `ebpf:"target_ns_dev"`
-	TargetNsIno  *ebpf.VariableSpec `ebpf:"target_ns_ino"`
-	TargetTgid   *ebpf.VariableSpec `ebpf:"target_tgid"`
-	WindowStart  *ebpf.VariableSpec `ebpf:"window_start"`
-	WindowStop   *ebpf.VariableSpec `ebpf:"window_stop"`
+	Bursts            *ebpf.VariableSpec `ebpf:"bursts"`
+	CounterType       *ebpf.VariableSpec `ebpf:"counter_type"`
+	CurrentBurst      *ebpf.VariableSpec `ebpf:"current_burst"`
+	Layout            *ebpf.VariableSpec `ebpf:"layout"`
+	ReleaseType       *ebpf.VariableSpec `ebpf:"release_type"`
+	TargetNsDev       *ebpf.VariableSpec `ebpf:"target_ns_dev"`
+	TargetNsIno       *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetOnly        *ebpf.VariableSpec `ebpf:"target_only"`
+	TargetTgid        *ebpf.VariableSpec `ebpf:"target_tgid"`
+	WaitSums          *ebpf.VariableSpec `ebpf:"wait_sums"`
+	WaitSumsWithWaker *ebpf.VariableSpec `ebpf:"wait_sums_with_waker"`
+	WindowStart       *ebpf.VariableSpec `ebpf:"window_start"`
+	WindowStop        *ebpf.VariableSpec `ebpf:"window_stop"`
 }
 
 // GowaitObjects contains all objects after they have been loaded into the kernel.
@@ -345,16 +346,19 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
-	Bursts       *ebpf.Variable `ebpf:"bursts"`
-	CounterType  *ebpf.Variable `ebpf:"counter_type"`
-	CurrentBurst *ebpf.Variable `ebpf:"current_burst"`
-	Layout       *ebpf.Variable `ebpf:"layout"`
-	ReleaseType  *ebpf.Variable `ebpf:"release_type"`
-	TargetNsDev  *ebpf.Variable `ebpf:"target_ns_dev"`
-	TargetNsIno  *ebpf.Variable `ebpf:"target_ns_ino"`
-	TargetTgid   *ebpf.Variable `ebpf:"target_tgid"`
-	WindowStart  *ebpf.Variable `ebpf:"window_start"`
-	WindowStop   *ebpf.Variable `ebpf:"window_stop"`
+	Bursts            *ebpf.Variable `ebpf:"bursts"`
+	CounterType       *ebpf.Variable `ebpf:"counter_type"`
+	CurrentBurst      *ebpf.Variable `ebpf:"current_burst"`
+	Layout            *ebpf.Variable `ebpf:"layout"`
+	ReleaseType       *ebpf.Variable `ebpf:"release_type"`
+	TargetNsDev       *ebpf.Variable `ebpf:"target_ns_dev"`
+	TargetNsIno       *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetOnly        *ebpf.Variable `ebpf:"target_only"`
+	TargetTgid        *ebpf.Variable `ebpf:"target_tgid"`
+	WaitSums          *ebpf.Variable `ebpf:"wait_sums"`
+	WaitSumsWithWaker *ebpf.Variable `ebpf:"wait_sums_with_waker"`
+	WindowStart       *ebpf.Variable `ebpf:"window_start"`
+	WindowStop        *ebpf.Variable `ebpf:"window_stop"`
 }
 
 // GowaitPrograms contains all programs after they have been loaded into the kernel.
@@ -363,7 +367,6 @@ type GowaitVariables struct {
 type GowaitPrograms struct {
 	GowaitDequeue *ebpf.Program `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.Program `ebpf:"gowait_queue"`
-	GowaitReady   *ebpf.Program `ebpf:"gowait_ready"`
 	GowaitRelease *ebpf.Program `ebpf:"gowait_release"`
 	GowaitRun     *ebpf.Program `ebpf:"gowait_run"`
 }
@@ -372,7 +375,6 @@ func (p *GowaitPrograms) Close() error {
 	return _GowaitClose(
 		p.GowaitDequeue,
 		p.GowaitQueue,
-		p.GowaitReady,
 		p.GowaitRelease,
 		p.GowaitRun,
 	)

@@ -41,6 +41,7 @@ enum release {
 struct burst {
 	__u64 start, stop; /* CLOCK_MONOTONIC, ns */
 	__u64 before;      /* the burst clock at the start */
+	__u64 contended;   /* until when Locks that found the mutex taken are counted */
 };
 
 volatile struct burst bursts[2] = {};
@@ -105,6 +106,27 @@ static __always_inline int in_burst(__u64 now)
 	volatile struct burst *b = burst_now();
 
 	return now >= b->start && now < b->stop;
+}
+
+/*
+ * Locks that find the mutex taken are counted at the beginning of a burst only:
+ * they are as many as releases, and what is asked of them is a ratio.
+ */
+static __always_inline int counts_contended(__u64 now)
+{
+	volatile struct burst *b = burst_now();
+
+	return now >= b->start && now < b->contended;
+}
+
+/* Spinning takes some microseconds: one that was counted has queued by then, or has the lock. */
+#define SPIN_NS 100000
+
+static __always_inline int counts_parked(__u64 now)
+{
+	volatile struct burst *b = burst_now();
+
+	return now >= b->start && now < b->contended + SPIN_NS;
 }
 
 /* What the waiters of a lock have waited on the burst clock, at a reading of it. */

@@ -7,7 +7,8 @@
  *   sched_switch   a thread leaves the CPU: when, why, and with which stacks;
  *                  the thread that comes on: its interval is over
  *   task_newtask   a thread is made
- *   sched_waking   a sleeping thread is woken: from here on it waits for a CPU
+ *   sched_waking   a sleeping thread is woken: by whom; and from here on it waits
+ *                  for a CPU, where the scheduler's own account does not tell
  *   iter/task      at attach: threads already off the CPU; at the window's end:
  *                  those still off it
  *
@@ -16,6 +17,7 @@
  * The two of the scheduler run with interrupts off, so one CPU runs one of them at a time.
  */
 #include "stack.h"
+#include "sums.h"
 #include "target.h"
 
 #include <bpf/bpf_core_read.h>
@@ -28,6 +30,11 @@
 #define PF_EXITING 0x4 /* include/linux/sched.h: it has no user stack any more, and soon no pid */
 #define CLONE_THREAD 0x10000
 #define NR_SCHED_YIELD 24
+#define NR_NANOSLEEP 35
+#define NR_FUTEX 202
+#define NR_CLOCK_NANOSLEEP 230
+#define NR_EPOLL_WAIT 232
+#define NR_EPOLL_PWAIT 281
 
 /* The fields used, found by BTF in the running kernel. */
 struct ns_common {
@@ -62,6 +69,7 @@ struct sched_info {
 	unsigned long pcount;            /* times it came on a CPU */
 	unsigned long long run_delay;    /* time on run queues, ns */
 	unsigned long long last_arrival; /* when it last came on, run-queue clock */
+	unsigned long long last_queued;  /* when it was put on a run queue, same clock; 0 when it is on none */
 } __attribute__((preserve_access_index));
 
 struct task_struct {
@@ -69,6 +77,7 @@ struct task_struct {
 	unsigned int flags;
 	int on_cpu;
 	int pid;
+	int tgid;
 	struct signal_struct *signal;
 	struct sched_info sched_info;
 	struct thread_struct thread;
@@ -113,6 +122,15 @@ const volatile __u32 kernel_stacks = 1;
 const volatile __u64 code_start;
 const volatile __u64 code_end;
 
+/*
+ * The target's id in the initial pid namespace, which the iterator learns; 0 until
+ * then. All else compares with it: two loads, on every switch of the host.
+ */
+volatile __u32 host_tgid = 0;
+
+/* What is known of threads from before is forgotten when this number changes. */
+volatile __u64 epoch = 0;
+
 /* CLOCK_MONOTONIC less the run-queue clock, as last seen. */
 volatile __u64 clock_offset = 0;
 
@@ -147,6 +165,7 @@ struct off_key {
 	__u64 user;
 	__u64 kernel;
 	__u64 at_sp; /* the code address at SP: the caller of a leaf without a frame; else 0 */
+	__u64 waker; /* the target's own stack that woke it from a system call; else 0 */
 	__u8 state;
 	__u8 edge;
 	__u8 flags;
@@ -171,6 +190,9 @@ struct thread {
 	__u64 waking; /* when it was last woken; 0: not since it last ran */
 	__u64 reported; /* the window_stop at which it was reported as still off */
 	__u64 life;     /* enum thread_life */
+	__u64 epoch;    /* in which the rest was seen */
+	__u64 waker;    /* the stack that last woke it */
+	__u64 asks;     /* 1: who wakes it is of interest */
 	__u64 on;       /* when it came on the CPU; 0: not seen */
 	__u64 owing;    /* the window_start of an interval whose wake was not seen */
 	__u64 runs;     /* sched_info when it left */
@@ -248,6 +270,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct off_sum);
 } lost_sums SEC(".maps");
+
+/*
+ * Kernel stacks by user stack, of the system calls in which threads sleep most, and
+ * always by the same way through the kernel: walking them is most of what a switch
+ * costs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set by the loader, as for the stacks */
+	__type(key, __u64);
+	__type(value, __u64);
+} kernel_stack_of SEC(".maps");
 
 #define tally(c, which) __sync_fetch_and_add(&(c)->n[which], 1)
 
@@ -386,23 +420,35 @@ static __always_inline __u64 kernel_stack(struct off_counters *c, void *ctx, str
 	return id;
 }
 
+static __always_inline int sleeps_alike(long nr)
+{
+	return nr == NR_FUTEX || nr == NR_EPOLL_PWAIT || nr == NR_EPOLL_WAIT || nr == NR_NANOSLEEP ||
+	       nr == NR_CLOCK_NANOSLEEP;
+}
+
+/* sleeping_stack is the kernel stack of a thread that is going to sleep in a system call (or, nr < 0, elsewhere). */
+static __always_inline __u64 sleeping_stack(struct off_counters *c, void *ctx, long nr, __u64 user)
+{
+	__u64 *known, id;
+
+	if (!kernel_stacks)
+		return 0;
+	if (!user || !sleeps_alike(nr))
+		return kernel_stack(c, ctx, 0);
+	known = bpf_map_lookup_elem(&kernel_stack_of, &user);
+	if (known)
+		return *known;
+	id = kernel_stack(c, ctx, 0);
+	if (id)
+		bpf_map_update_elem(&kernel_stack_of, &user, &id, BPF_ANY);
+	return id;
+}
+
 static __always_inline __u32 task_state(struct task_struct *t)
 {
 	if (bpf_core_field_exists(t->__state))
 		return t->__state;
 	return ((struct task_struct___before_5_14 *)t)->state;
-}
-
-static __always_inline __u32 log2_floor(__u64 v)
-{
-	__u32 r = 0;
-
-	if (v >> 32) { r += 32; v >>= 32; }
-	if (v >> 16) { r += 16; v >>= 16; }
-	if (v >> 8) { r += 8; v >>= 8; }
-	if (v >> 4) { r += 4; v >>= 4; }
-	if (v >> 2) { r += 2; v >>= 2; }
-	return r + (v >> 1);
 }
 
 static __always_inline struct off_sum *sum_of(struct off_counters *c, struct off_key *k)
@@ -420,19 +466,6 @@ static __always_inline struct off_sum *sum_of(struct off_counters *c, struct off
 	i = ((k->state & (OFF_STATES - 1)) * OFF_EDGES + (k->edge & (OFF_EDGES - 1))) * OFF_BUCKETS +
 	    (k->bucket & (OFF_BUCKETS - 1));
 	return bpf_map_lookup_elem(&lost_sums, &i);
-}
-
-static __always_inline void raise_max(__u64 *max, __u64 v)
-{
-	__u64 old = *max;
-
-	for (int i = 0; i < 8 && old < v; i++) {
-		__u64 was = __sync_val_compare_and_swap(max, old, v);
-
-		if (was == old)
-			break;
-		old = was;
-	}
 }
 
 /*
@@ -470,14 +503,27 @@ static __always_inline void add_interval(struct off_counters *c, struct off_key 
 	raise_max(&v->max, end - begin);
 }
 
-/* come records that a thread of the target comes on the CPU. */
-static __always_inline void come(struct off_counters *c, struct thread *t, __u64 now)
+/* woken is when a thread that comes on the CPU was put on a run queue; 0 where nobody knows. */
+static __always_inline __u64 woken(struct task_struct *task, struct thread *t)
 {
-	__u64 begin = t->off, waking = t->waking, start = window_start, stop = window_stop;
+	__u64 queued;
+
+	if (bpf_core_field_exists(task->sched_info) && clock_offset) {
+		queued = task->sched_info.last_queued;
+		if (queued)
+			return queued + clock_offset;
+	}
+	return t->waking;
+}
+
+/* come records that a thread of the target comes on the CPU, woken at a reading of the clock. */
+static __always_inline void come(struct off_counters *c, struct thread *t, __u64 waking, __u64 now)
+{
+	__u64 begin = t->off, start = window_start, stop = window_stop;
 	__u64 life = t->life;
 
-	t->waking = 0;
 	t->off = 0;
+	t->waking = 0;
 	t->on = now;
 	if (life == THREAD_NEW)
 		t->life = 0;
@@ -489,6 +535,8 @@ static __always_inline void come(struct off_counters *c, struct thread *t, __u64
 		return;
 	}
 	t->key.edge = 0;
+	t->key.waker = t->waker;
+	t->waker = 0;
 	if (now >= stop) {
 		if (begin >= stop || !report_once(t, stop))
 			return;
@@ -537,8 +585,7 @@ static __always_inline void repair(struct off_counters *c, struct task_struct *p
 		end = arrived + clock_offset;
 		if (once && clock_offset && end <= now && end - t->off >= queued) {
 			tally(c, OC_REPAIRED_ENDS);
-			t->waking = end - queued;
-			come(c, t, end);
+			come(c, t, end - queued, end);
 		}
 	} else if (once && t->on) {
 		clock_offset = t->on - arrived;
@@ -563,16 +610,16 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	__u32 state = task_state(prev);
+	long nr = regs->orig_ax; /* negative outside system calls */
 	__u64 g, end = 0;
 
 	repair(c, prev, t, now);
 	__builtin_memset(&t->key, 0, sizeof(t->key));
-	if ((long)regs->orig_ax >= 0)
+	if (nr >= 0)
 		t->key.flags = OFF_SYSCALL;
 	if (!preempt && state != TASK_RUNNING) {
 		t->key.state = OFF_BLOCKED;
-		t->key.kernel = kernel_stack(c, ctx, 0);
-	} else if (!preempt && regs->orig_ax == NR_SCHED_YIELD) {
+	} else if (!preempt && nr == NR_SCHED_YIELD) {
 		t->key.state = OFF_RUNNABLE;
 	} else {
 		/*
@@ -593,50 +640,103 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 		t->key.at_sp = code_word(regs->sp);
 		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp, end);
 	}
+	if (t->key.state == OFF_BLOCKED)
+		t->key.kernel = sleeping_stack(c, ctx, nr, t->key.user);
+	t->waker = 0;
+	t->asks = nr >= 0 && !sleeps_alike(nr);
 	t->off = now;
+}
+
+/* thread_of is what is known of a thread of the target; NULL where there is no room. */
+static __always_inline struct thread *thread_of(struct off_counters *c, struct task_struct *task, __u64 flags)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, flags);
+
+	if (!t) {
+		if (flags)
+			tally(c, OC_NO_STORAGE);
+		return 0;
+	}
+	if (t->epoch != epoch) {
+		t->off = t->waking = t->waker = t->on = t->owing = t->runs = 0;
+		t->epoch = epoch;
+	}
+	return t;
 }
 
 SEC("tp_btf/sched_switch")
 int offcpu_switch(__u64 *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
-	int preempt = ctx[0] & 1;
 	struct task_struct *prev = (struct task_struct *)ctx[1];
 	struct task_struct *next = (struct task_struct *)ctx[2];
-	struct off_counters *c = counters();
+	__u32 tgid = host_tgid;
+	struct off_counters *c;
 	struct thread *t;
+	__u64 now;
 
+	if (!tgid || ((__u32)prev->tgid != tgid && (__u32)next->tgid != tgid))
+		return 0;
+	now = bpf_ktime_get_ns();
+	c = counters();
 	if (!c)
 		return 0;
-	t = bpf_task_storage_get(&threads, prev, 0, 0);
-	if (t ? t->life != THREAD_EXITING : is_target()) {
-		if (in_window(now))
-			tally(c, OC_SWITCHES);
-		if (!t)
-			t = bpf_task_storage_get(&threads, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t)
-			tally(c, OC_NO_STORAGE);
-		else if (prev->flags & PF_EXITING)
-			t->life = THREAD_EXITING;
-		else
-			leave(c, ctx, prev, t, preempt, now);
+	if ((__u32)prev->tgid == tgid) {
+		t = thread_of(c, prev, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (t && t->life != THREAD_EXITING) {
+			if (in_window(now))
+				tally(c, OC_SWITCHES);
+			if (prev->flags & PF_EXITING)
+				t->life = THREAD_EXITING;
+			else
+				leave(c, ctx, prev, t, ctx[0] & 1, now);
+		}
 	}
-	t = bpf_task_storage_get(&threads, next, 0, 0);
-	if (t)
-		come(c, t, now);
+	if ((__u32)next->tgid == tgid) {
+		t = thread_of(c, next, 0);
+		if (t)
+			come(c, t, woken(next, t), now);
+	}
 	return 0;
+}
+
+/*
+ * waker_stack is the current thread's stack, where it is the target's and in a
+ * system call: an interrupt that meets the target in user mode looks different.
+ */
+static __always_inline __u64 waker_stack(struct off_counters *c)
+{
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task_btf();
+	struct pt_regs *regs;
+	__u64 end = 0;
+
+	if ((__u32)current->tgid != host_tgid)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(current);
+	if ((long)regs->orig_ax < 0)
+		return 0;
+	locked_goroutine(c, current, &end); /* an idle M's stack has an end of its own */
+	return user_stack(c, regs->ip, regs->sp, regs->bp, end);
 }
 
 SEC("tp_btf/sched_waking")
 int offcpu_waking(__u64 *ctx)
 {
 	struct task_struct *p = (struct task_struct *)ctx[0];
-	struct thread *t = bpf_task_storage_get(&threads, p, 0, 0);
-	struct off_counters *c = counters();
+	__u32 tgid = host_tgid;
+	struct off_counters *c;
+	struct thread *t;
 
-	if (!t || !c)
+	if (!tgid || (__u32)p->tgid != tgid)
+		return 0;
+	c = counters();
+	if (!c)
+		return 0;
+	t = thread_of(c, p, 0);
+	if (!t)
 		return 0;
 	t->waking = bpf_ktime_get_ns();
+	if (t->off && t->asks)
+		t->waker = waker_stack(c);
 	if (in_window(t->waking))
 		tally(c, OC_WAKES);
 	return 0;
@@ -653,13 +753,11 @@ int offcpu_newtask(__u64 *ctx)
 	struct off_counters *c = counters();
 	struct thread *t;
 
-	if (!c || !(ctx[1] & CLONE_THREAD) || !is_target())
+	if (!c || !host_tgid || !(ctx[1] & CLONE_THREAD) || (__u32)p->tgid != host_tgid)
 		return 0;
-	t = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t = thread_of(c, p, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t)
 		t->life = THREAD_NEW;
-	else
-		tally(c, OC_NO_STORAGE);
 	return 0;
 }
 
@@ -709,11 +807,11 @@ int offcpu_threads(struct bpf_iter__task *ctx)
 	if (!task || !c || !is_thread_of_target(task))
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t) {
-		tally(c, OC_NO_STORAGE);
+	if (!host_tgid)
+		host_tgid = task->tgid;
+	t = thread_of(c, task, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
 		return 0;
-	}
 	if (seeding) {
 		if (!t->off && !t->life && !task->on_cpu && !(task->flags & PF_EXITING))
 			seed(c, ctx, task, regs, t);

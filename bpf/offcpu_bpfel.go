@@ -62,6 +62,7 @@ type OffcpuOffKey struct {
 	User   uint64
 	Kernel uint64
 	AtSp   uint64
+	Waker  uint64
 	State  uint8
 	Edge   uint8
 	Flags  uint8
@@ -121,6 +122,9 @@ type OffcpuThread struct {
 	Waking   uint64
 	Reported uint64
 	Life     uint64
+	Epoch    uint64
+	Waker    uint64
+	Asks     uint64
 	On       uint64
 	Owing    uint64
 	Runs     uint64
@@ -147,6 +151,7 @@ type OffcpuThreadLayout struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	OffcpuMapKernelStackOf  = "kernel_stack_of"
 	OffcpuMapLostSums       = "lost_sums"
 	OffcpuMapOffCounts      = "off_counts"
 	OffcpuMapOffSums        = "off_sums"
@@ -160,6 +165,8 @@ const (
 	OffcpuVarClockOffset    = "clock_offset"
 	OffcpuVarCodeEnd        = "code_end"
 	OffcpuVarCodeStart      = "code_start"
+	OffcpuVarEpoch          = "epoch"
+	OffcpuVarHostTgid       = "host_tgid"
 	OffcpuVarKernelStacks   = "kernel_stacks"
 	OffcpuVarOffCounterType = "off_counter_type"
 	OffcpuVarOffEdgeType    = "off_edge_type"
@@ -169,6 +176,7 @@ const (
 	OffcpuVarSeeding        = "seeding"
 	OffcpuVarTargetNsDev    = "target_ns_dev"
 	OffcpuVarTargetNsIno    = "target_ns_ino"
+	OffcpuVarTargetOnly     = "target_only"
 	OffcpuVarTargetTgid     = "target_tgid"
 	OffcpuVarThreadLayout   = "thread_layout"
 	OffcpuVarWindowStart    = "window_start"
@@ -227,12 +235,13 @@ type OffcpuProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffcpuMapSpecs struct {
-	LostSums  *ebpf.MapSpec `ebpf:"lost_sums"`
-	OffCounts *ebpf.MapSpec `ebpf:"off_counts"`
-	OffSums   *ebpf.MapSpec `ebpf:"off_sums"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
-	Stacks    *ebpf.MapSpec `ebpf:"stacks"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	KernelStackOf *ebpf.MapSpec `ebpf:"kernel_stack_of"`
+	LostSums      *ebpf.MapSpec `ebpf:"lost_sums"`
+	OffCounts     *ebpf.MapSpec `ebpf:"off_counts"`
+	OffSums       *ebpf.MapSpec `ebpf:"off_sums"`
+	Scratches     *ebpf.MapSpec `ebpf:"scratches"`
+	Stacks        *ebpf.MapSpec `ebpf:"stacks"`
+	Threads       *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // OffcpuVariableSpecs contains global variables before they are loaded into the kernel.
@@ -242,6 +251,8 @@ type OffcpuVariableSpecs struct {
 	ClockOffset    *ebpf.VariableSpec `ebpf:"clock_offset"`
 	CodeEnd        *ebpf.VariableSpec `ebpf:"code_end"`
 	CodeStart      *ebpf.VariableSpec `ebpf:"code_start"`
+	Epoch          *ebpf.VariableSpec `ebpf:"epoch"`
+	HostTgid       *ebpf.VariableSpec `ebpf:"host_tgid"`
 	KernelStacks   *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	OffCounterType *ebpf.VariableSpec `ebpf:"off_counter_type"`
 	OffEdgeType    *ebpf.VariableSpec `ebpf:"off_edge_type"`
@@ -251,6 +262,7 @@ type OffcpuVariableSpecs struct {
 	Seeding        *ebpf.VariableSpec `ebpf:"seeding"`
 	TargetNsDev    *ebpf.VariableSpec `ebpf:"target_ns_dev"`
 	TargetNsIno    *ebpf.VariableSpec `ebpf:"target_ns_ino"`
+	TargetOnly     *ebpf.VariableSpec `ebpf:"target_only"`
 	TargetTgid     *ebpf.VariableSpec `ebpf:"target_tgid"`
 	ThreadLayout   *ebpf.VariableSpec `ebpf:"thread_layout"`
 	WindowStart    *ebpf.VariableSpec `ebpf:"window_start"`
@@ -277,16 +289,18 @@ func (o *OffcpuObjects) Close() error {
 //
 // It can be passed to LoadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffcpuMaps struct {
-	LostSums  *ebpf.Map `ebpf:"lost_sums"`
-	OffCounts *ebpf.Map `ebpf:"off_counts"`
-	OffSums   *ebpf.Map `ebpf:"off_sums"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
-	Stacks    *ebpf.Map `ebpf:"stacks"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	KernelStackOf *ebpf.Map `ebpf:"kernel_stack_of"`
+	LostSums      *ebpf.Map `ebpf:"lost_sums"`
+	OffCounts     *ebpf.Map `ebpf:"off_counts"`
+	OffSums       *ebpf.Map `ebpf:"off_sums"`
+	Scratches     *ebpf.Map `ebpf:"scratches"`
+	Stacks        *ebpf.Map `ebpf:"stacks"`
+	Threads       *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *OffcpuMaps) Close() error {
 	return _OffcpuClose(
+		m.KernelStackOf,
 		m.LostSums,
 		m.OffCounts,
 		m.OffSums,
@@ -303,6 +317,8 @@ type OffcpuVariables struct {
 	ClockOffset    *ebpf.Variable `ebpf:"clock_offset"`
 	CodeEnd        *ebpf.Variable `ebpf:"code_end"`
 	CodeStart      *ebpf.Variable `ebpf:"code_start"`
+	Epoch          *ebpf.Variable `ebpf:"epoch"`
+	HostTgid       *ebpf.Variable `ebpf:"host_tgid"`
 	KernelStacks   *ebpf.Variable `ebpf:"kernel_stacks"`
 	OffCounterType *ebpf.Variable `ebpf:"off_counter_type"`
 	OffEdgeType    *ebpf.Variable `ebpf:"off_edge_type"`
@@ -312,6 +328,7 @@ type OffcpuVariables struct {
 	Seeding        *ebpf.Variable `ebpf:"seeding"`
 	TargetNsDev    *ebpf.Variable `ebpf:"target_ns_dev"`
 	TargetNsIno    *ebpf.Variable `ebpf:"target_ns_ino"`
+	TargetOnly     *ebpf.Variable `ebpf:"target_only"`
 	TargetTgid     *ebpf.Variable `ebpf:"target_tgid"`
 	ThreadLayout   *ebpf.Variable `ebpf:"thread_layout"`
 	WindowStart    *ebpf.Variable `ebpf:"window_start"`

@@ -9,6 +9,8 @@
 const volatile __u32 target_tgid;
 const volatile __u64 target_ns_dev;
 const volatile __u64 target_ns_ino;
+/* 1: the kernel already keeps events of other processes out, as uprobe_multi does. */
+const volatile __u32 target_only;
 
 /*
  * Events count while window_start <= now < window_stop, readings of
@@ -21,6 +23,8 @@ static __always_inline int is_target(void)
 {
 	struct bpf_pidns_info ns = {};
 
+	if (target_only)
+		return 1;
 	if (bpf_get_ns_current_pid_tgid(target_ns_dev, target_ns_ino, &ns, sizeof(ns)))
 		return 0;
 	return ns.tgid == target_tgid;

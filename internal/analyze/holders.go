@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"contend/internal/recording"
+	"contend/internal/student"
 )
 
 // Holding says how holders were observed, and what else that showed of the
@@ -142,7 +143,7 @@ func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 			d := float64(b.sites[site]) - ratio*float64(b.total)
 			sq += d * d
 		}
-		half := studentT975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
+		half := student.T975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
 		if ratio > 0 && ratio < 1 {
 			logit, half := math.Log(ratio/(1-ratio)), half/(ratio*(1-ratio))
 			out.Low, out.High = expit(logit-half), expit(logit+half)
@@ -153,20 +154,6 @@ func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
 	scale := share(seen, total)
 	out.Low, out.High = min(out.Low*scale, p), min(max(out.High*scale, p)+1-scale, 1)
 	return out
-}
-
-// studentT975 is the 0.975 quantile of Student's t distribution: by its expansion in
-// the normal quantile (Abramowitz and Stegun, 26.7.5), which from five degrees of
-// freedom on is right to 0.1 %.
-func studentT975(df int) float64 {
-	if small := []float64{12.7062, 4.3027, 3.1824, 2.7764}; df <= len(small) {
-		return small[df-1]
-	}
-	const z = 1.959963984540054
-	v := float64(df)
-	z3, z5, z7, z9 := z*z*z, math.Pow(z, 5), math.Pow(z, 7), math.Pow(z, 9)
-	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
-		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
 }
 
 // expit is the inverse of the logit.

@@ -79,6 +79,7 @@ type Session struct {
 	process    *target.Process // nil for an endpoint alone
 	binary     *symbolize.Binary
 	collectors []collector
+	offcpu     *offcpu.Collector // among them, or nil
 	skipped    []recording.Skipped
 	warnings   []string
 }
@@ -167,9 +168,26 @@ func (s *Session) attach(name string) (collector, error) {
 	if name == recording.Waits {
 		return gowait.Open(s.process, s.binary, gowait.Options{
 			Holders: s.opt.Holders, Mode: s.opt.Waits, MaxOverhead: s.opt.MaxOverhead, Length: s.opt.Length,
+			Others: s.offcpuCost,
 		})
 	}
-	return offcpu.Open(s.process, s.binary, offcpu.Options{})
+	o := offcpu.Options{Length: s.opt.Length}
+	if s.opt.Waits == gowait.ModeAuto {
+		o.MaxOverhead = s.opt.MaxOverhead / offcpuShare
+	}
+	c, err := offcpu.Open(s.process, s.binary, o)
+	s.offcpu = c
+	return c, err
+}
+
+// offcpuShare is the bound ÷ what thread off-CPU may cost of it. Waits have the rest.
+const offcpuShare = 4
+
+func (s *Session) offcpuCost() time.Duration {
+	if s.offcpu == nil {
+		return 0
+	}
+	return s.offcpu.Cost()
 }
 
 func (s *Session) endpointNames() []string {
@@ -283,10 +301,6 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		if cost := got.Overhead; cost.ProbeHits > 0 {
 			cost.Share = overheadShare(&cost, m)
 			got.Collector.Overhead = &cost
-			if bound := s.opt.MaxOverhead; got.Collector.Name == recording.Waits && s.opt.Waits == gowait.ModeAuto && bound > 0 && cost.Share > 1.5*bound {
-				m.Warnings = append(m.Warnings, fmt.Sprintf("capturing waits cost %.1f %%, --max-overhead is %.1f %%: locks alone are too dear for the bound",
-					100*cost.Share, 100*bound))
-			}
 		}
 		m.Collectors = append(m.Collectors, got.Collector)
 		m.Warnings = append(m.Warnings, got.Warnings...)
@@ -301,6 +315,9 @@ func (s *Session) harvest(w *recording.Writer, m *recording.Manifest) error {
 		return fmt.Errorf("nothing was captured: %s", strings.Join(m.Warnings, "; "))
 	}
 	m.Overhead.Share = overheadShare(m.Overhead, m)
+	if bound := s.opt.MaxOverhead; s.opt.Waits == gowait.ModeAuto && bound > 0 && m.Overhead.Share > 1.5*bound {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("capturing cost %.1f %%, --max-overhead is %.1f %%", 100*m.Overhead.Share, 100*bound))
+	}
 	return nil
 }
 

@@ -138,8 +138,20 @@ type Collector struct {
 	// only those for locks; they have a profile of their own. Empty where all or
 	// none of the window is such a part.
 	Parts []Interval `json:"parts,omitempty"`
+	// Thinned says that only parts of the window were observed, at random moments.
+	// What the profiles have is scaled up to the window.
+	Thinned *Thinned `json:"thinned,omitempty"`
 	// Locks has the figures of single lock instances that samples cannot carry.
 	Locks []LockTiming `json:"locks,omitempty"`
+}
+
+// Thinned is how much of a window was observed, and what that says of the whole.
+type Thinned struct {
+	Parts      int   `json:"parts"`
+	ObservedNS int64 `json:"observed_ns"`
+	DelayNS    int64 `json:"delay_ns"` // estimated, of all waits
+	LowNS      int64 `json:"low_ns"`   // its 95 % interval
+	HighNS     int64 `json:"high_ns"`  // 0 where a single part tells no bound
 }
 
 // Interval is a part of a window: readings of CLOCK_MONOTONIC, ns.

@@ -9,16 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"contend/bpf"
+	"contend/internal/collect/pace"
 	"contend/internal/recording"
 )
 
 func TestBudget(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	at := func(elapsed, cost int) spent { return spent{ms(elapsed), ms(cost), ms(elapsed)} }
+	at := func(elapsed, cost int) pace.Spent {
+		return pace.Spent{Elapsed: ms(elapsed), Cost: ms(cost), Base: ms(elapsed)}
+	}
 	for _, test := range []struct {
 		name   string
 		length int
-		s      spent
+		s      pace.Spent
 		over   bool
 	}{
 		{"cheap", 10_000, at(5000, 90), false},
@@ -54,7 +57,8 @@ type image struct {
 }
 
 func (m image) read(addr uint64, buf []byte) error {
-	if addr < m.at || addr+uint64(len(buf)) > m.at+uint64(len(m.data)) {
+	size := uint64(len(m.data)) // sums of addresses could overflow
+	if addr < m.at || addr-m.at > size || uint64(len(buf)) > size-(addr-m.at) {
 		return errors.New("not mapped")
 	}
 	copy(buf, m.data[addr-m.at:])

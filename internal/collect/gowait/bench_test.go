@@ -9,23 +9,22 @@ import (
 )
 
 // BenchmarkHit gives the cost of one hit of each probe on a contended mutex: the
-// programs' own run time (queue and ready walk a stack, dequeue and run do not),
-// and that of the trap, which comes on top of each.
+// programs' own run time (queue and dequeue walk a stack, run does not), and that of
+// the trap, which comes on top of each.
 func BenchmarkHit(b *testing.B) {
 	r := startTarget(b)
 	c := r.attach(b, Options{})
 	r.do(b, "load 4 1 1ms")
 	progs := map[string]*ebpf.Program{
-		"queue": c.objects.GowaitQueue, "dequeue": c.objects.GowaitDequeue,
-		"ready": c.objects.GowaitReady, "run": c.objects.GowaitRun,
+		"queue": c.objects.GowaitQueue, "dequeue": c.objects.GowaitDequeue, "run": c.objects.GowaitRun,
 	}
 	if _, err := c.Start(); err != nil {
 		b.Fatal(err)
 	}
 	before := programStats(b, progs)
 	b.ResetTimer()
-	until := before["ready"].RunCount + uint64(b.N)
-	eventually(b, "the load waits", func() bool { return programStats(b, progs)["ready"].RunCount >= until })
+	until := before["dequeue"].RunCount + uint64(b.N)
+	eventually(b, "the load waits", func() bool { return programStats(b, progs)["dequeue"].RunCount >= until })
 	after := programStats(b, progs)
 	b.StopTimer()
 	if _, err := c.Stop(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
@@ -26,9 +27,17 @@ const (
 // period, at random: what a target does periodically is met in any phase. Many
 // short bursts tell more of their own variation than few long ones; these are
 // still long against the millisecond after which a mutex starves.
+//
+// All bursts together may cost a share of what contend may cost. A burst is cut
+// short, or left out, where it would cost more; its cost is looked at every step,
+// and what one leaves is the next ones'.
 const (
 	burstPeriod = time.Second
 	burstLength = 25 * time.Millisecond
+	burstStep   = 5 * time.Millisecond
+	burstShare  = 4 // the bound ÷ what bursts may cost
+	// Locks that found the mutex taken are as many as releases, and cost as much.
+	contendedLength = burstStep
 	// The probes stay until locks that are held when a burst ends are released,
 	// since long holds would count too little otherwise. They may take another
 	// fortieth of the time so far, or what bursts left of it, but not more than
@@ -41,14 +50,17 @@ const (
 
 // bursts is what the bursts of a window brought.
 type bursts struct {
-	err    error
-	n      int   // how many
-	length int64 // their time so far: the burst clock, ns
-	grace  int64 // time that probes stayed after them, ns
+	err     error
+	n       int   // how many
+	skipped int   // they would have cost too much
+	length  int64 // their time so far: the burst clock, ns
+	grace   int64 // time that probes stayed after them, ns
 
 	groups    []heldSums // of groupSize bursts each
 	groupSize int
 	seen      heldSums // all groups together
+
+	before ebpf.ProgramStats // of the program, at the start of the window
 
 	stop   int64 // of the window, ns; set before cancel
 	cancel context.CancelFunc
@@ -61,20 +73,20 @@ type heldSums map[bpf.GowaitHeldKey]bpf.GowaitHeldSum
 func (c *Collector) startHolders(start int64) error {
 	b := &bursts{groupSize: 1, seen: heldSums{}}
 	c.window.bursts = b
-	switch {
-	case c.releases.missing != nil || c.options.Holders == HoldersOff || c.options.Holders == "":
-		return c.setBurst(math.MaxInt64, math.MaxInt64, 0)
-	case c.options.Holders == HoldersExact:
-		b.n = 1
-		return c.setBurst(start, math.MaxInt64, 0)
+	if before, err := c.objects.GowaitRelease.Stats(); err == nil {
+		b.before = *before
 	}
-	if err := c.setBurst(math.MaxInt64, math.MaxInt64, 0); err != nil {
+	switch c.holders() {
+	case HoldersOff:
+		return c.setBurst(math.MaxInt64, math.MaxInt64, 0, 0)
+	case HoldersExact:
+		b.n = 1
+		return c.setBurst(start, math.MaxInt64, 0, math.MaxInt64)
+	}
+	if err := c.setBurst(math.MaxInt64, math.MaxInt64, 0, 0); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	b.cancel, b.done = cancel, make(chan struct{})
-	go func() {
-		defer close(b.done)
+	b.run(func(ctx context.Context) {
 		for n := int64(0); b.err == nil; n++ {
 			at := start + n*burstPeriod.Nanoseconds() + rand.Int64N((burstPeriod - burstLength).Nanoseconds())
 			if !awaitClock(ctx, at) {
@@ -82,11 +94,42 @@ func (c *Collector) startHolders(start int64) error {
 			}
 			b.err = c.burst(ctx, b)
 		}
-	}()
+	})
 	return nil
 }
 
-// stopHolders ends the bursts at the end of the window, a reading of the clock.
+// resumeHolders has at most one burst in a part of the window, which has just begun.
+func (c *Collector) resumeHolders() error {
+	b := c.window.bursts
+	switch c.holders() {
+	case HoldersExact:
+		return c.setBurst(c.window.part, math.MaxInt64, b.length, math.MaxInt64)
+	case HoldersBursts:
+		if b.err == nil {
+			b.run(func(ctx context.Context) { b.err = c.burst(ctx, b) })
+		}
+	}
+	return nil
+}
+
+// holders is how holders are captured.
+func (c *Collector) holders() string {
+	if c.options.Holders == "" || c.probes.releases.missing != nil {
+		return HoldersOff
+	}
+	return c.options.Holders
+}
+
+func (b *bursts) run(f func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancel, b.done = cancel, make(chan struct{})
+	go func() {
+		defer close(b.done)
+		f(ctx)
+	}()
+}
+
+// stopHolders ends the bursts at the end of the window or of a part, a reading of the clock.
 func (c *Collector) stopHolders(stop int64) {
 	b := c.window.bursts
 	if b == nil {
@@ -97,13 +140,33 @@ func (c *Collector) stopHolders(stop int64) {
 		b.cancel()
 		<-b.done
 		b.cancel = nil
-	} else if c.options.Holders == HoldersExact {
-		b.length = stop - c.window.start
+	} else if c.holders() == HoldersExact {
+		b.length += stop - c.window.part
 	}
 }
 
-// burst probes the releases for a while.
+// affordsBurst reports whether bursts have cost less than they may by the end of the
+// period that is under way.
+func (c *Collector) affordsBurst(b *bursts) bool {
+	stats, err := c.objects.GowaitRelease.Stats()
+	if err != nil {
+		return true // not known
+	}
+	cost := stats.Runtime - b.before.Runtime + time.Duration(stats.RunCount-b.before.RunCount)*c.trap
+	elapsed := time.Duration(now() - c.window.start)
+	base := float64(elapsed/burstPeriod+1) * float64(burstPeriod)
+	if cpu, err := c.process.CPUTime(); err == nil && elapsed > 0 {
+		base *= max(float64(cpu-c.window.cpu)/float64(elapsed), 1)
+	}
+	return float64(cost) <= c.bound()/burstShare*base
+}
+
+// burst probes the releases for a while, if that can be paid for.
 func (c *Collector) burst(ctx context.Context, b *bursts) error {
+	if !c.affordsBurst(b) {
+		b.skipped++
+		return nil
+	}
 	links, err := c.attachReleases()
 	if err != nil {
 		if !c.process.Alive() {
@@ -111,22 +174,39 @@ func (c *Collector) burst(ctx context.Context, b *bursts) error {
 		}
 		return err
 	}
-	defer c.detach(links)
+	defer func() { c.detach(links) }()
 	start := now() + settle.Nanoseconds()
 	stop := start + burstLength.Nanoseconds()
-	if err := c.setBurst(start, stop, b.length); err != nil {
+	set := func() error {
+		return c.setBurst(start, stop, b.length, min(start+contendedLength.Nanoseconds(), stop))
+	}
+	if err := set(); err != nil {
 		return err
 	}
 	b.n++
-	if !awaitClock(ctx, stop) {
-		stop = max(start, min(stop, b.stop))
-		err := c.setBurst(start, stop, b.length)
-		b.length += stop - start
-		return err
+	for at := start; at < stop; {
+		at = min(at+burstStep.Nanoseconds(), stop)
+		if !awaitClock(ctx, at) {
+			stop = max(start, min(stop, b.stop))
+			err := set()
+			b.length += stop - start
+			return err
+		}
+		if c.probes.releases.contended != 0 && at == start+burstStep.Nanoseconds() {
+			c.detach(links[:1])
+			links = links[1:]
+		}
+		if cut := now() + settle.Nanoseconds(); cut < stop && !c.affordsBurst(b) {
+			stop = cut
+			if err := set(); err != nil {
+				return err
+			}
+			sleepUntil(stop)
+		}
 	}
 	b.length += stop - start
 	deadline := stop + b.graceAt(stop-c.window.start)
-	for now() < deadline && c.owed(b.length) {
+	for now() < deadline && c.owed(b.length) && c.affordsBurst(b) {
 		if !awaitClock(ctx, now()+time.Millisecond.Nanoseconds()) {
 			break
 		}
@@ -143,8 +223,8 @@ func (b *bursts) graceAt(elapsed int64) int64 {
 
 // setBurst tells the programs of a burst. They read either of two, so that none sees
 // half of it; one that is under way is only cut short.
-func (c *Collector) setBurst(start, stop, before int64) error {
-	burst := bpf.GowaitBurst{Start: uint64(start), Stop: uint64(stop), Before: uint64(before)}
+func (c *Collector) setBurst(start, stop, before, contended int64) error {
+	burst := bpf.GowaitBurst{Start: uint64(start), Stop: uint64(stop), Before: uint64(before), Contended: uint64(contended)}
 	if burst.Start != c.burstSlots[c.burstSlot].Start {
 		c.burstSlot = 1 - c.burstSlot
 	}

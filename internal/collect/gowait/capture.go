@@ -40,6 +40,10 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.snapshot == nil {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
+	// A target that is gone has no maps: what is not Go stays unknown.
+	native, _ := symbolize.OpenNative(c.process.PID)
+	c.snapshot.native = native
+	defer native.Close()
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
 	c.describeMode(rec)
 	if c.noRun != nil {
@@ -54,11 +58,6 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	}
 	if c.unverified != nil {
 		rec.Warnings = append(rec.Warnings, "the target's memory may not be read, and where its runtime keeps what is read of it goes by its version alone: "+c.unverified.Error())
-	}
-	if n := rec.Collector.Counters; !c.layout.SemaWaiting {
-		// Nothing tells a Cond's wake from one whose dequeue came before the window.
-		n[counterConds] += n[counterEarly]
-		n[counterEarly] = 0
 	}
 	rec.Collector.Settings["layout"] = c.layout.Source
 	c.describeHolders(rec)
@@ -83,13 +82,16 @@ func (c *Collector) describeMode(rec *recording.Capture) {
 	set := rec.Collector.Settings
 	set["asked"] = cmp.Or(c.options.Mode, ModeLocks)
 	if c.options.Mode == ModeAuto {
-		set["max_overhead"] = strconv.FormatFloat(cmp.Or(c.options.MaxOverhead, defaultOverhead), 'g', -1, 64)
+		set["max_overhead"] = strconv.FormatFloat(c.bound(), 'g', -1, 64)
 	}
 	if c.noParks != nil {
 		rec.Warnings = append(rec.Warnings, "only locks were captured: "+c.noParks.Error())
 	}
 	length := time.Duration(c.window.stop - c.window.start)
 	if s := c.window.watch.describe(c.snapshot.parts, length); s != "" {
+		rec.Warnings = append(rec.Warnings, s)
+	}
+	if s := c.window.thinned.warning(c.bound()); s != "" {
 		rec.Warnings = append(rec.Warnings, s)
 	}
 	if c.parks != nil && c.parks.blind != nil {
@@ -102,7 +104,8 @@ type harvest struct {
 	*snapshot
 	waits, holders *builder
 	kinds          map[uint64]kind // by semaphore address, told by stacks that were not lost
-	total          values          // of all samples of waits
+	names          *lockNames
+	total          values // of all samples of waits
 }
 
 func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) *recording.Capture {
@@ -116,6 +119,8 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	}
 	h.holders.resolved[unseenStack] = resolved{[]*profile.Location{h.holders.interner.Mark(recording.NoReleaseSeen)}, kindUnknown}
 	h.learnKinds()
+	waiting := h.lockWaits()
+	h.names = nameLocks(waiting, s.stacks, b, bias)
 	h.addEnded()
 	open := h.addOpen()
 	unseen := h.addUnseen()
@@ -127,6 +132,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	counts[counterUnseen] = unseen
 	timings, untimed := h.lockTimings()
 	counts[counterUntimed] = untimed
+	counts[counterSites], counts[counterUnnamed], counts[counterDisagree] = int64(len(waiting)), h.names.unnamed, h.names.disagreed
 	counts[counterUnsettled] = 0
 	if !s.settled {
 		counts[counterUnsettled] = 1
@@ -142,12 +148,14 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 				"mode":         ModeLocks,
 				"not_captured": "channel,select,cond,io,sleep",
 				"holders":      "woke",
+				"lock_names":   h.names.source,
 			},
 			StartMonoNS: s.start,
 			EndMonoNS:   s.stop,
 			Counters:    counts,
 			Lost:        lostCounters(),
 			Locks:       timings,
+			Thinned:     s.thinned.describe(),
 		},
 		Overhead: recording.Overhead{
 			ProbeHits: s.counts[bpf.GowaitCounterC_ENTERED],
@@ -190,6 +198,9 @@ func (h *harvest) key(stack, sema uint64, open string, bucket int) sampleKey {
 	key := sampleKey{stack: stack, reason: kind.reason, class: kind.class, open: open, bucket: bucket}
 	if sema != 0 && kind.owner != nil {
 		key.addr = kind.owner(sema)
+	}
+	if kind.class == recording.ClassLock || kind.class == recording.ClassJoin {
+		key.lock = h.names.of(stack, cmp.Or(key.addr, sema))
 	}
 	return key
 }
@@ -235,7 +246,7 @@ func (h *harvest) addOpen() int64 {
 		}
 	}
 	for _, w := range h.standing {
-		d := h.stop - h.start
+		d := h.stop - h.part
 		h.addWait(h.key(w.g, w.sema, openEnd, log2(d)), values{1, d, 0, longest(d, h.stop, h.since[w.g])})
 	}
 	return open + int64(len(h.standing))
@@ -244,6 +255,9 @@ func (h *harvest) addOpen() int64 {
 // addUnseen adds the waits that only the locks' sums know of. Each lock's sums are
 // exact, so what all samples lack of them is missing. It returns their number.
 func (h *harvest) addUnseen() int64 {
+	if h.thinned != nil {
+		return h.addThinned()
+	}
 	count, delay := h.counts[bpf.GowaitCounterC_DEQUEUES], int64(0)
 	for _, l := range h.locks {
 		l = h.closed(l)

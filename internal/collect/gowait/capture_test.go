@@ -141,7 +141,7 @@ func TestCaptureOfSnapshot(t *testing.T) {
 		goroutines: map[uint64]bpf.GowaitGoroutine{
 			1: {Queued: 10000, Key: bpf.GowaitWaitKey{Addr: sema}},
 			2: {Ready: 10900, Key: bpf.GowaitWaitKey{Addr: sema}},
-			3: {Dequeued: 10950, DequeuedAddr: sema},
+			3: {Contended: sema},
 		},
 		locks: map[uint64]bpf.GowaitLockState{
 			// 200 + 600 + 300 ns are in samples, 700 are not; one waiter is left for 1000.

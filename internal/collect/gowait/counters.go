@@ -15,15 +15,11 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_LEFT:              {},
 	bpf.GowaitCounterC_QUEUES:            {name: "queues"},   // waits begun
 	bpf.GowaitCounterC_DEQUEUES:          {name: "dequeues"}, // waits ended
-	bpf.GowaitCounterC_READIES:           {name: "readies"},
 	bpf.GowaitCounterC_RUNS:              {name: "runs"},
-	bpf.GowaitCounterC_CONDS:             {name: counterConds}, // wakes of a sync.Cond, whose waits this mode does not see
-	bpf.GowaitCounterC_REQUEUES:          {name: "requeues"},   // woken waiters that lost the lock to another and wait anew
+	bpf.GowaitCounterC_REQUEUES:          {name: "requeues"}, // woken waiters that lost the lock to another and wait anew
 	bpf.GowaitCounterC_EDGE_WAKES:        {name: "waits_open_at_start"},
-	bpf.GowaitCounterC_EARLY_WAKES:       {name: counterEarly},                  // of waiters dequeued before the window
-	bpf.GowaitCounterC_UNMATCHED_WAKES:   {name: "unmatched_wakes", lost: true}, // no room for the goroutine
+	bpf.GowaitCounterC_UNMATCHED_WAKES:   {name: "unmatched_wakes", lost: true}, // no room for the goroutine, or it could not be read
 	bpf.GowaitCounterC_LOST_STARTS:       {name: "lost_starts", lost: true},     // no room for the goroutine
-	bpf.GowaitCounterC_LOST_CLOCKS:       {name: "lost_clocks"},                 // no room for the waker: its wake is timed a little late
 	bpf.GowaitCounterC_LOST_LOCKS:        {name: "lost_locks", lost: true},      // touches of locks for which there was no room
 	bpf.GowaitCounterC_OVERWRITTEN:       {name: "overwritten_starts", lost: true},
 	bpf.GowaitCounterC_UNMATCHED_RUNS:    {name: "unmatched_runs"}, // among them all that were woken before the window
@@ -34,27 +30,27 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_LOST_STACKS:       {name: "lost_stacks", lost: true}, // no room for the stack
 	bpf.GowaitCounterC_BUSY_SCRATCHES:    {name: "busy_scratches", lost: true},
 	bpf.GowaitCounterC_MERGED_ADDRS:      {name: "merged_addresses", lost: true}, // waits whose lock_addr reads 0
+	bpf.GowaitCounterC_MERGED_WAKERS:     {name: "merged_wakers", lost: true},    // waits whose waker is not kept: there are too many combinations
 	bpf.GowaitCounterC_LOST_WAITS:        {name: "lost_waits", lost: true},       // waits of which only the time is known
 	bpf.GowaitCounterC_UNCOUNTED_WAITERS: {name: "uncounted_waiters", lost: true},
 
 	// In bursts:
 	bpf.GowaitCounterC_RELEASES:     {name: counterReleases},            // of mutexes, with waiters or a goroutine that is about to wait or to lock
 	bpf.GowaitCounterC_HANDOFFS:     {name: counterHandoffs},            // of those, in starvation mode
-	bpf.GowaitCounterC_CONTENDED:    {name: counterContended},           // Locks of mutexes that were taken
+	bpf.GowaitCounterC_CONTENDED:    {name: counterContended},           // Locks of mutexes that were taken, at the beginning of each burst
 	bpf.GowaitCounterC_PARKED:       {name: counterParked},              // of those, that had to wait: the others won by spinning
 	bpf.GowaitCounterC_BUSY_LOCKS:   {name: "busy_locks"},               // releases whose time the next one was charged
 	bpf.GowaitCounterC_LOST_CHARGES: {name: "lost_charges", lost: true}, // releases for which there was no room
 }
 
 const (
-	counterConds     = "cond_wakes"
-	counterEarly     = "early_wakes"
-	counterReleases  = "burst_releases"
-	counterHandoffs  = "burst_handoffs"
-	counterContended = "burst_contended"
-	counterParked    = "burst_parked"
-	counterBursts    = "bursts"
-	counterBurstNS   = "burst_ns" // their time
+	counterReleases      = "burst_releases"
+	counterHandoffs      = "burst_handoffs"
+	counterContended     = "burst_contended"
+	counterParked        = "burst_parked"
+	counterBursts        = "bursts"
+	counterSkippedBursts = "skipped_bursts" // they would have cost too much
+	counterBurstNS       = "burst_ns"       // their time
 )
 
 // counterUnseen counts waits that are known from the locks' own sums only: their

@@ -32,22 +32,25 @@ import (
 	"contend/internal/collect/target"
 )
 
-// Options bound what the kernel keeps during a window. Zero means the default;
-// the defaults take about 16 MB.
+// Options bound what the kernel keeps during a window. Zero means the default,
+// which goes by the machine's memory: see sizes.
 type Options struct {
-	Goroutines uint32 // that wait or wake, 32,768
-	Locks      uint32 // lock instances, 16,384
-	Waits      uint32 // sums: waiter stack × waker stack × lock × power of two, 32,768
-	Stacks     uint32 // distinct stacks, 8,192
-	Pairs      uint32 // stack × lock address pairs told apart, 4,096
-	Held       uint32 // sums of holders: releasing stack × lock, 8,192
+	Goroutines uint32 // that wait
+	Locks      uint32 // lock instances
+	Waits      uint32 // sums: waiter stack × waker stack × lock × power of two
+	Stacks     uint32 // distinct stacks
+	Pairs      uint32 // stack × lock address pairs told apart
+	Held       uint32 // sums of holders: releasing stack × lock
 
 	// Holders is HoldersOff, which "" means, too, HoldersBursts or HoldersExact.
 	Holders string
 
 	Mode        string        // ModeLocks, ModeAll or ModeAuto; "" is ModeLocks
-	MaxOverhead float64       // what ModeAuto may cost, a share as recording.Overhead has it; 0 is 0.02
+	MaxOverhead float64       // what ModeAuto, and bursts in any mode, may cost, a share as recording.Overhead has it; 0 is 0.02
 	Length      time.Duration // how long the window will be, where that is known
+	// Others is what other collectors have cost since the window began; it counts
+	// against MaxOverhead, too. May be nil.
+	Others func() time.Duration
 
 	perfEvents bool  // attach by perf events even where uprobe_multi works
 	noRun      error // do without the probe where a waiter runs again
@@ -77,7 +80,7 @@ type Collector struct {
 
 	noRun error // why time on the run queue is not captured, or nil
 
-	releases   releases
+	probes     probes
 	burstSlots [2]bpf.GowaitBurst
 	burstSlot  uint32                // the current one
 	closing    sync.WaitGroup        // links of former bursts
@@ -93,7 +96,11 @@ type window struct {
 	start, stop int64 // CLOCK_MONOTONIC, ns
 	counts      counters
 	runNS       int64
-	standing    map[standing]bool // waits that were there just after the start
+	cpu         time.Duration     // of the target, at the start
+	part        int64             // the start, or where observing began again; 0 while it pauses
+	standing    map[standing]bool // waits that were there just after that
+	thinned     *thinned          // what parts that ended left, or nil
+	dequeues    int64             // in those
 	parts       []*part           // of the parks, that ended
 	watch       *watch            // of the cost, in ModeAuto; or nil
 	bursts      *bursts
@@ -123,10 +130,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if o.noRun != nil {
 		probes.run, probes.noRun = 0, o.noRun
 	}
-	c := &Collector{process: p, binary: b, options: o, layout: layout, releases: probes.releases}
-	if c.options.Mode != ModeLocks && c.options.Mode != "" && o.Stacks == 0 {
-		c.options.Stacks = 2 * defaultStacks
-	}
+	c := &Collector{process: p, binary: b, options: o.sized(memoryOfMachine()), layout: layout, probes: probes}
 	if err := c.verify(layout); err != nil {
 		return nil, err
 	}
@@ -135,22 +139,15 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if !o.perfEvents && haveUprobeMulti() {
 		c.attach = attachUprobeMulti
 	}
-	err = c.install(semaLayout(layout), probes)
+	err = c.install(semaLayout(layout))
 	if c.attach == attachUprobeMulti && refused(err) {
 		c.attach = attachPerfEvent
-		err = errors.Join(c.Close(), c.install(semaLayout(layout), probes))
+		err = errors.Join(c.Close(), c.install(semaLayout(layout)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.noRun = probes.noRun
-	if o.Holders == HoldersExact && c.releases.missing == nil {
-		links, err := c.attachReleases()
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		c.links = append(c.links, links...)
-	}
 	if err := c.openParks(layout); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -164,11 +161,11 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 }
 
 // install loads the programs and attaches them.
-func (c *Collector) install(layout bpf.GowaitGoLayout, p probes) error {
+func (c *Collector) install(layout bpf.GowaitGoLayout) error {
 	if err := c.load(layout); err != nil {
 		return err
 	}
-	return c.attachAll(p)
+	return c.attachAll()
 }
 
 func (c *Collector) load(layout bpf.GowaitGoLayout) error {
@@ -186,11 +183,13 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 		bpf.GowaitMapPairs:      c.options.Pairs,
 		bpf.GowaitMapHeld:       c.options.Held,
 	} {
-		if entries > 0 {
-			spec.Maps[name].MaxEntries = entries
-		}
+		spec.Maps[name].MaxEntries = entries
 	}
-	if err := errors.Join(c.describeTarget(spec), setVariables(spec, map[string]any{bpf.GowaitVarLayout: layout})); err != nil {
+	variables := map[string]any{
+		bpf.GowaitVarLayout:            layout,
+		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 4 * 3,
+	}
+	if err := errors.Join(c.describeTarget(spec), setVariables(spec, variables)); err != nil {
 		return err
 	}
 	return explain("loading the programs", spec.LoadAndAssign(&c.objects, nil))
@@ -207,7 +206,12 @@ func (c *Collector) describeTarget(spec *ebpf.CollectionSpec) error {
 	if pid == 0 {
 		pid = c.process.PID
 	}
+	only := uint32(0)
+	if c.attach == attachUprobeMulti {
+		only = 1
+	}
 	return setVariables(spec, map[string]any{ // bpf/target.h
+		bpf.GowaitVarTargetOnly:  only,
 		bpf.GowaitVarTargetTgid:  uint32(pid),
 		bpf.GowaitVarTargetNsDev: c.process.PIDNSDev,
 		bpf.GowaitVarTargetNsIno: c.process.PIDNSIno,
@@ -241,8 +245,14 @@ func (c *Collector) Start() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	// After a window that was too dear:
+	if len(c.links) == 0 {
+		if err := c.attachAll(); err != nil {
+			return 0, err
+		}
+	}
 	if c.parks != nil {
-		if err := c.parks.attach(); err != nil { // after a window that was too dear
+		if err := c.parks.attach(); err != nil {
 			return 0, err
 		}
 	}
@@ -253,7 +263,8 @@ func (c *Collector) Start() (int64, error) {
 			return 0, err
 		}
 	}
-	c.window = window{started: time.Now(), start: start, counts: counts, runNS: runNS}
+	c.window = window{started: time.Now(), start: start, part: start, counts: counts, runNS: runNS}
+	c.window.cpu, _ = c.process.CPUTime() // that it exits shows elsewhere
 	if err := c.startHolders(start); err != nil {
 		return 0, err
 	}
@@ -265,9 +276,9 @@ func (c *Collector) Start() (int64, error) {
 	c.noteBlind(err)
 	if c.parks != nil {
 		c.parks.begun()
-		if c.options.Mode == ModeAuto {
-			c.window.watch = c.startWatch()
-		}
+	}
+	if c.options.Mode == ModeAuto {
+		c.window.watch = c.startWatch()
 	}
 	return start, nil
 }
@@ -286,10 +297,11 @@ func (c *Collector) Stop() (int64, error) {
 		return 0, err
 	}
 	stop := now() + settle.Nanoseconds()
-	if err := c.setWindow(uint64(w.start), uint64(stop)); err != nil {
-		return 0, err
+	if w.part != 0 {
+		if err := c.endPart(stop); err != nil {
+			return 0, err
+		}
 	}
-	c.stopHolders(stop)
 	if c.parks != nil && c.parks.start != 0 {
 		last, err := c.parks.end(stop)
 		if err != nil {
@@ -299,21 +311,42 @@ func (c *Collector) Stop() (int64, error) {
 	}
 	sleepUntil(stop)
 	w.stop = stop
-	settled := c.awaitQuiet()
-	snap, err := c.read()
+	snap, err := c.readWindow()
 	if err != nil {
 		return 0, err
 	}
-	snap.settled, snap.hasRuns, snap.parts = settled, c.noRun == nil, w.parts
-	c.noteBlind(snap.readStanding(c.table, w.standing))
+	snap.hasRuns, snap.parts = c.noRun == nil, w.parts
 	c.snapshot = snap
 	return stop, nil
 }
 
+// readWindow reads what a window left that has just closed.
+func (c *Collector) readWindow() (*snapshot, error) {
+	w := &c.window
+	if w.thinned != nil {
+		if w.part != 0 {
+			if err := c.fold(w.stop); err != nil {
+				return nil, err
+			}
+		}
+		return c.readThinned()
+	}
+	settled := c.awaitQuiet()
+	snap, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	snap.settled = settled
+	c.noteBlind(snap.readStanding(c.table, w.standing))
+	return snap, nil
+}
+
 // Close detaches all probes and frees the maps. Further calls do nothing.
 func (c *Collector) Close() error {
-	c.stopHolders(now()) // closed without a Stop
 	errs := []error{c.window.watch.end()}
+	if c.window.part != 0 {
+		c.stopHolders(now()) // closed without a Stop
+	}
 	if c.parks != nil {
 		errs = append(errs, c.parks.Close())
 		c.parks = nil

@@ -64,7 +64,8 @@ func (h *harvest) addHeld() {
 func (c *Collector) describeHolders(rec *recording.Capture) {
 	b, settings := c.snapshot.bursts, rec.Collector.Settings
 	off := b == nil || c.options.Holders == HoldersOff || c.options.Holders == ""
-	if off || c.releases.missing != nil {
+	missing := c.probes.releases.missing
+	if off || missing != nil {
 		for _, name := range []string{counterReleases, counterHandoffs, counterContended, counterParked} {
 			delete(rec.Collector.Counters, name) // not captured, which is not 0
 		}
@@ -72,16 +73,19 @@ func (c *Collector) describeHolders(rec *recording.Capture) {
 	switch {
 	case off:
 		return
-	case c.releases.missing != nil:
-		rec.Warnings = append(rec.Warnings, "who held a lock is not captured: "+c.releases.missing.Error())
+	case missing != nil:
+		rec.Warnings = append(rec.Warnings, "who held a lock is not captured: "+missing.Error())
 		return
 	case b.err != nil:
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("who held a lock is not captured beyond %d bursts: %v", b.n, b.err))
+	case b.n == 0 && b.skipped > 0:
+		rec.Warnings = append(rec.Warnings, "who held a lock is not captured: bursts would cost too much")
 	case b.n == 0:
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("who held a lock is not captured: the window ended before the first burst, which comes within %s", burstPeriod))
 	}
 	settings["holders"] += "," + recording.ChargeHeld
 	settings["holders_mode"] = c.options.Holders
 	rec.Collector.Counters[counterBursts] = int64(b.n)
+	rec.Collector.Counters[counterSkippedBursts] = int64(b.skipped)
 	rec.Collector.Counters[counterBurstNS] = b.length
 }

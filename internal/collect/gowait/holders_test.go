@@ -157,7 +157,7 @@ func TestOutlastedBurst(t *testing.T) {
 	burst := func(in func()) {
 		start := now() + settle.Nanoseconds()
 		stop := start + length.Nanoseconds()
-		if err := c.setBurst(start, stop, b.length); err != nil {
+		if err := c.setBurst(start, stop, b.length, 0); err != nil {
 			t.Fatal(err)
 		}
 		sleepUntil(start)
@@ -223,7 +223,7 @@ func TestInlinedRelease(t *testing.T) {
 		t.Fatalf("missing: %v", found.missing)
 	}
 	c := r.attach(t, Options{Holders: HoldersBursts})
-	c.releases = found
+	c.probes.releases = found
 	if _, err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func probedBytes(t *testing.T, r *running) []byte {
 	points := []func() (symbolize.ProbePoint, error){
 		func() (symbolize.ProbePoint, error) { return r.binary.JumpAfterCall(funcAcquire, funcPark) },
 	}
-	for _, f := range []string{funcQueue, funcDequeue, funcReady} {
+	for _, f := range []string{funcQueue, funcDequeue} {
 		points = append(points, func() (symbolize.ProbePoint, error) { return r.binary.ProbePoint(f) })
 	}
 	for _, point := range points {

@@ -22,7 +22,6 @@ const (
 const (
 	funcQueue   = "runtime.(*semaRoot).queue"
 	funcDequeue = "runtime.(*semaRoot).dequeue"
-	funcReady   = "runtime.readyWithTime"
 	funcAcquire = "runtime.semacquire1"
 	funcPark    = "runtime.gopark"
 )
@@ -30,7 +29,7 @@ const (
 // probes are the file offsets of the instructions to probe. None is a return
 // probe: goroutine stacks move, and a replaced return address crashes them.
 type probes struct {
-	queue, dequeue, ready uint64
+	queue, dequeue uint64
 
 	run   uint64 // 0 if not found
 	noRun error  // then why
@@ -39,7 +38,7 @@ type probes struct {
 }
 
 func findProbes(b *symbolize.Binary) (probes, error) {
-	needed := []string{funcQueue, funcDequeue, funcReady, funcAcquire}
+	needed := []string{funcQueue, funcDequeue, funcAcquire}
 	inlined := b.InlinedIn(append(releaseNames(), needed...)...)
 	for _, name := range needed {
 		if in := inlined[name]; len(in) > 0 {
@@ -55,7 +54,6 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 	}
 	find(&p.queue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcQueue) })
 	find(&p.dequeue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcDequeue) })
-	find(&p.ready, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcReady) })
 	run, noRun := findRun(b)
 	p.run, p.noRun = run.Offset, noRun
 	if errors.Is(err, symbolize.ErrNoFunc) {
@@ -83,7 +81,9 @@ func haveUprobeMulti() bool {
 	return err == nil && v >= 6<<16|10<<8 && features.HaveBPFLinkUprobeMulti() == nil
 }
 
-func (c *Collector) attachAll(p probes) error {
+// attachAll puts the probes of waits in place, and with HoldersExact those of releases.
+func (c *Collector) attachAll() error {
+	p := c.probes
 	exe, err := c.executable()
 	if err != nil {
 		return err
@@ -95,7 +95,6 @@ func (c *Collector) attachAll(p probes) error {
 	}{
 		// Wakes first: a wait whose start is seen has its end seen.
 		{c.objects.GowaitRun, funcAcquire, p.run},
-		{c.objects.GowaitReady, funcReady, p.ready},
 		{c.objects.GowaitDequeue, funcDequeue, p.dequeue},
 		{c.objects.GowaitQueue, funcQueue, p.queue},
 	} {
@@ -108,7 +107,12 @@ func (c *Collector) attachAll(p probes) error {
 		}
 		c.links = append(c.links, l)
 	}
-	return nil
+	if c.options.Holders != HoldersExact || c.probes.releases.missing != nil {
+		return nil
+	}
+	links, err := c.attachReleases()
+	c.links = append(c.links, links...)
+	return err
 }
 
 func (c *Collector) executable() (*link.Executable, error) {

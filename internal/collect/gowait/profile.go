@@ -39,10 +39,10 @@ type resolved struct {
 // sampleKey is what tells samples apart. Wakers that release at one site by
 // different stacks are one.
 type sampleKey struct {
-	stack, addr                       uint64
-	reason, class, open, site, charge string
-	bucket                            int
-	burst                             int // from 1; 0 for none
+	stack, addr                             uint64
+	reason, class, lock, open, site, charge string
+	bucket                                  int
+	burst                                   int // from 1; 0 for none
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -66,8 +66,10 @@ func newBuilder(s *snapshot, b *symbolize.Binary, bias uint64, started time.Time
 		TimeNanos:         started.UnixNano(),
 		DurationNanos:     s.stop - s.start,
 	}
+	interner := symbolize.NewInterner(p, b, bias)
+	interner.UseNative(s.native)
 	return &builder{
-		profile: p, interner: symbolize.NewInterner(p, b, bias), stacks: s.stacks, split: split,
+		profile: p, interner: interner, stacks: s.stacks, split: split,
 		resolved: make(map[uint64]resolved), samples: make(map[sampleKey]*profile.Sample),
 	}
 }
@@ -105,6 +107,7 @@ func (b *builder) add(k sampleKey, v values) {
 		}
 		for label, value := range map[string]string{
 			recording.LabelWait:   k.reason,
+			recording.LabelLock:   k.lock,
 			recording.LabelOpen:   k.open,
 			recording.LabelWaker:  k.site,
 			recording.LabelCharge: k.charge,

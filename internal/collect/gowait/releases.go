@@ -15,7 +15,8 @@ import (
 // which tells them apart by their cookie.
 type releases struct {
 	offsets, cookies []uint64
-	missing          error // why holders cannot be captured, or nil
+	contended        uint64 // the probe of Locks that found the mutex taken; 0 if there is none
+	missing          error  // why holders cannot be captured, or nil
 }
 
 // releaseFuncs are what the probes of a burst are on. A program that has no use
@@ -58,6 +59,8 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 			continue
 		case err != nil && f.how != bpf.GowaitReleaseRELEASE_NONE:
 			r.missing = errors.Join(r.missing, err)
+		case err == nil && f.how == bpf.GowaitReleaseRELEASE_NONE:
+			r.contended = point.Offset
 		case err == nil:
 			r.offsets = append(r.offsets, point.Offset)
 			r.cookies = append(r.cookies, uint64(f.how))
@@ -69,10 +72,25 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 	return r
 }
 
-// attachReleases puts the probes in place, within some 0.1 ms. Bursts attach and
-// detach because a probe that stays costs the target a trap at every release, about
-// twenty times as many as there are waits, even if its program does nothing.
+// attachReleases puts the probes of releases in place, and that of contended Locks,
+// within some 0.1 ms. Bursts attach and detach because a probe that stays costs the
+// target a trap at every release, about twenty times as many as there are waits, even
+// if its program does nothing.
 func (c *Collector) attachReleases() ([]link.Link, error) {
+	r := c.probes.releases
+	links, err := c.attachCookies(r.offsets, r.cookies)
+	if err != nil || r.contended == 0 {
+		return links, err
+	}
+	contended, err := c.attachCookies([]uint64{r.contended}, []uint64{uint64(bpf.GowaitReleaseRELEASE_NONE)})
+	if err != nil {
+		return nil, errors.Join(err, closeAll(links))
+	}
+	return append(contended, links...), nil
+}
+
+// attachCookies attaches the program of releases to some of its places.
+func (c *Collector) attachCookies(offsets, cookies []uint64) ([]link.Link, error) {
 	exe, err := link.OpenExecutable(c.process.Exe)
 	if err != nil {
 		return nil, fmt.Errorf("opening the target's executable: %w", err)
@@ -80,7 +98,7 @@ func (c *Collector) attachReleases() ([]link.Link, error) {
 	prog := c.objects.GowaitRelease
 	if c.attach == attachUprobeMulti {
 		l, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
-			Addresses: c.releases.offsets, Cookies: c.releases.cookies, PID: uint32(c.process.PID),
+			Addresses: offsets, Cookies: cookies, PID: uint32(c.process.PID),
 		})
 		if err != nil {
 			return nil, explain("probing the releases of locks", err)
@@ -88,8 +106,8 @@ func (c *Collector) attachReleases() ([]link.Link, error) {
 		return []link.Link{l}, nil
 	}
 	var links []link.Link
-	for i, offset := range c.releases.offsets {
-		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: c.releases.cookies[i], PID: c.process.PID})
+	for i, offset := range offsets {
+		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: cookies[i], PID: c.process.PID})
 		if err != nil {
 			return nil, errors.Join(explain("probing the releases of locks", err), closeAll(links))
 		}

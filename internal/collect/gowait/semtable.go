@@ -163,7 +163,7 @@ func (t *semtable) root(sema uint64) uint64 {
 // whose goroutine no wait was seen in the window: they cover it. A goroutine that
 // queued after the window is not among those of the start, or was seen.
 func (s *snapshot) readStanding(t *semtable, atStart map[standing]bool) error {
-	if t == nil || s.counts[bpf.GowaitCounterC_LOST_STARTS] > 0 || s.counts[bpf.GowaitCounterC_LOST_CLOCKS] > 0 {
+	if t == nil || s.counts[bpf.GowaitCounterC_LOST_STARTS] > 0 {
 		return nil // an unseen goroutine may have been lost
 	}
 	for sema, l := range s.locks {
@@ -183,7 +183,7 @@ func (s *snapshot) readStanding(t *semtable, atStart map[standing]bool) error {
 		s.stacks[w.g] = t.stack(w.g) // as good an id as a hash
 		s.since[w.g] = t.since(w.g)
 		if l, ok := s.locks[w.sema]; !ok || l.Root == 0 {
-			l.Changed = uint64(s.start) // nobody touched it
+			l.Changed = uint64(s.part) // nobody touched it
 			l.Waiters++
 			s.locks[w.sema] = l
 		}

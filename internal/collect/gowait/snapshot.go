@@ -8,12 +8,14 @@ import (
 	"github.com/cilium/ebpf"
 
 	"contend/bpf"
+	"contend/internal/collect/symbolize"
 )
 
 // snapshot is what the kernel held when a window closed. Making profiles of it
 // needs no kernel.
 type snapshot struct {
 	start, stop int64 // CLOCK_MONOTONIC, ns
+	part        int64 // where the last part that was observed began: the start, if none ended before
 
 	waits      []waitSum
 	lostWaits  []waitSum // waits that found no room: bucket and edge are known
@@ -28,10 +30,12 @@ type snapshot struct {
 	bursts *bursts // what was charged to holders, may be nil
 	exact  bool    // the one burst is the window
 
-	counts  counters // of the window
-	runNS   int64    // the programs' run time in the window
-	settled bool     // no program was under way any more
-	hasRuns bool     // the time on the run queue was captured
+	native  *symbolize.Native // names what is not Go in stacks, may be nil
+	counts  counters          // of the window
+	runNS   int64             // the programs' run time in the window
+	settled bool              // no program was under way any more
+	hasRuns bool              // the time on the run queue was captured
+	thinned *thinned          // parts of the window that ended before its end, or nil
 }
 
 type waitSum struct {
@@ -42,7 +46,7 @@ type waitSum struct {
 // read copies the maps. The window must be closed.
 func (c *Collector) read() (*snapshot, error) {
 	s := &snapshot{
-		start: c.window.start, stop: c.window.stop,
+		start: c.window.start, stop: c.window.stop, part: c.window.part,
 		stacks:     make(map[uint64]bpf.GowaitStack),
 		goroutines: make(map[uint64]bpf.GowaitGoroutine),
 		locks:      make(map[uint64]bpf.GowaitLockState),
@@ -54,8 +58,7 @@ func (c *Collector) read() (*snapshot, error) {
 		}),
 		each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
 			if v.Count > 0 {
-				k := bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
-				s.lostWaits = append(s.lostWaits, waitSum{k, v})
+				s.lostWaits = append(s.lostWaits, waitSum{lostKey(i), v})
 			}
 		}),
 		each(c.objects.Stacks, func(k uint64, v bpf.GowaitStack) { s.stacks[k] = v }),
@@ -83,18 +86,38 @@ func (c *Collector) read() (*snapshot, error) {
 // program: one for each bit of a duration.
 const lostBuckets = 64
 
+func lostKey(i uint32) bpf.GowaitWaitKey {
+	return bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
+}
+
 // each calls f for every entry of a map that does not change meanwhile.
 func each[K, V any](m *ebpf.Map, f func(K, V)) error {
-	var k K
-	var v V
-	it := m.Iterate()
-	for it.Next(&k, &v) {
-		f(k, v)
+	return batches(m, m.BatchLookup, f)
+}
+
+// drain calls f for every entry of a hash map, and empties it.
+func drain[K, V any](m *ebpf.Map, f func(K, V)) error {
+	return batches(m, m.BatchLookupAndDelete, f)
+}
+
+// batches reads a map some thousand entries a system call: one by one, the recorder
+// would use more time than the target lets it have.
+func batches[K, V any](m *ebpf.Map, next func(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error), f func(K, V)) error {
+	size := min(m.MaxEntries(), 4096)
+	keys, values := make([]K, size), make([]V, size)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := next(&cursor, keys, values, nil)
+		for i := range n {
+			f(keys[i], values[i])
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading map %s: %w", m, err)
+		}
 	}
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("reading map %s: %w", m, err)
-	}
-	return nil
 }
 
 // clear empties the maps of a former window. No window must be open. The
@@ -102,6 +125,7 @@ func each[K, V any](m *ebpf.Map, f func(K, V)) error {
 // difference.
 func (c *Collector) clear() error {
 	return errors.Join(
+		c.objects.WaitSums.Set(uint32(0)),
 		clearMap[bpf.GowaitWaitKey, bpf.GowaitWaitSum](c.objects.Waits),
 		clearMap[bpf.GowaitPair, uint8](c.objects.Pairs),
 		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
@@ -114,16 +138,7 @@ func (c *Collector) clear() error {
 }
 
 func clearMap[K, V any](m *ebpf.Map) error {
-	var keys []K
-	if err := each(m, func(k K, _ V) { keys = append(keys, k) }); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := m.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("clearing map %s: %w", m, err)
-		}
-	}
-	return nil
+	return drain(m, func(K, V) {})
 }
 
 func zeroArray[V any](m *ebpf.Map) error {
@@ -154,7 +169,7 @@ func (c *Collector) readCounters() (counters, error) {
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
 	o := &c.objects
-	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitReady, o.GowaitRun, o.GowaitRelease)
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitRun, o.GowaitRelease)
 }
 
 func programsTime(programs ...*ebpf.Program) (int64, error) {

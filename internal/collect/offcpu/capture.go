@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -37,9 +38,13 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 			Settings: c.settings(),
 			Counters: counters,
 			Lost:     slices.Clone(lostNames),
+			Thinned:  c.thinned.describe(),
 		},
-		Overhead: c.raw.cost.since(c.cost),
+		Overhead: c.raw.cost.since(*c.before.Load()),
 		Warnings: r.warnings,
+	}
+	if w := c.thinned.warning(); w != "" {
+		out.Warnings = append(out.Warnings, w)
 	}
 	if !c.raw.cost.known {
 		out.Warnings = append(out.Warnings, "offcpu: its own cost is unknown: BPF run-time statistics need CAP_SYS_ADMIN")
@@ -49,8 +54,8 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 
 func (c *Collector) settings() map[string]string {
 	return map[string]string{
-		"runqueue":          "sched_waking", // how sleeping is told from waiting for a CPU
-		"runnable":          "sched_yield",  // what the state runnable means; other involuntary switches are preempted
+		"runqueue":          c.runqueue,    // how sleeping is told from waiting for a CPU
+		"runnable":          "sched_yield", // what the state runnable means; other involuntary switches are preempted
 		"kernel_stacks":     strconv.FormatBool(!c.opts.NoKernelStacks),
 		"locked_goroutines": strconv.FormatBool(c.lockedg),
 		"max_stacks":        strconv.FormatUint(uint64(c.opts.MaxStacks), 10),
@@ -64,6 +69,7 @@ type renderer struct {
 	c        *Collector
 	profile  *profile.Profile
 	in       *symbolize.Interner
+	native   *symbolize.Native
 	kernel   map[uint64]string // nil where the kernel hides its symbols
 	unnamed  int64             // kernel stacks without names
 	warnings []string
@@ -81,7 +87,11 @@ func newRenderer(c *Collector) *renderer {
 		TimeNanos:         time.Now().UnixNano() - (monotonic() - c.begin),
 		DurationNanos:     c.end - c.begin,
 	}
-	return &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias)}
+	r := &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias)}
+	// A target that is gone has no maps: what is not Go stays unknown.
+	r.native, _ = symbolize.OpenNative(c.process.PID)
+	r.in.UseNative(r.native)
+	return r
 }
 
 func (r *renderer) render(h *harvest) (*profile.Profile, error) {
@@ -137,6 +147,9 @@ func (r *renderer) sample(h *harvest, k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) *p
 	if k.State == uint8(bpf.OffcpuOffStateOFF_BLOCKED) { // else it waits for nothing but a CPU
 		s.Label[recording.LabelClass] = []string{classify(functionNames(user), bpf.OffcpuOffFlags(k.Flags))}
 	}
+	if site := r.site(h, k.Waker); site != "" {
+		s.Label[recording.LabelWaker] = []string{site}
+	}
 	switch {
 	case k.Edge&uint8(bpf.OffcpuOffEdgeOFF_EDGE_END) != 0:
 		s.Label[recording.LabelOpen] = []string{"end"}
@@ -144,6 +157,32 @@ func (r *renderer) sample(h *harvest, k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) *p
 		s.Label[recording.LabelOpen] = []string{"start"}
 	}
 	return s
+}
+
+// site names where the target woke one of its own threads: the first frame of a
+// stack outside the packages that make system calls.
+func (r *renderer) site(h *harvest, id uint64) string {
+	stack, ok := h.stacks[id]
+	if id == 0 || !ok {
+		return ""
+	}
+	for _, loc := range r.in.Stack(stack.Pcs[:stack.N], true) {
+		for _, line := range loc.Line {
+			if f := line.Function; !inSyscallCode(f.Name) {
+				return fmt.Sprintf("%s %s:%d", f.Name, f.Filename, line.Line)
+			}
+		}
+	}
+	return ""
+}
+
+func inSyscallCode(function string) bool {
+	for _, pkg := range [...]string{"runtime.", "syscall.", "internal/", "golang.org/x/sys/"} {
+		if strings.HasPrefix(function, pkg) {
+			return true
+		}
+	}
+	return false
 }
 
 func stateName(state uint8) string {
@@ -220,7 +259,7 @@ func functionNames(stack []*profile.Location) []string {
 // compareKeys orders samples, so that equal harvests give equal files.
 func compareKeys(a, b bpf.OffcpuOffKey) int {
 	for _, d := range [][2]uint64{
-		{a.User, b.User}, {a.Kernel, b.Kernel}, {a.AtSp, b.AtSp},
+		{a.User, b.User}, {a.Kernel, b.Kernel}, {a.AtSp, b.AtSp}, {a.Waker, b.Waker},
 		{uint64(a.State), uint64(b.State)}, {uint64(a.Edge), uint64(b.Edge)},
 		{uint64(a.Flags), uint64(b.Flags)}, {uint64(a.Bucket), uint64(b.Bucket)},
 	} {

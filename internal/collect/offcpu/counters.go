@@ -36,15 +36,17 @@ const (
 	counterOpen          = "open_at_end"              // threads off the CPU at the window's end
 	counterSeeded        = "off_before_attach"        // threads off the CPU when the programs were attached
 	counterUnread        = "off_before_attach_unread" // of those, threads whose stack could not be read
+	counterUnknown       = "unknown_stacks"           // intervals of the window of such threads
 	counterUnnamedKernel = "unnamed_kernel_stacks"    // samples whose kernel addresses have no names
 	counterMissed        = "recursion_misses"         // runs the kernel skipped
 )
 
-// lostNames are the counters that mean missing data: whole intervals, or parts
-// of them. (Truncated stacks keep their time.)
+// lostNames are the counters that mean data missing from the window: whole
+// intervals, or parts of them. (Truncated stacks keep their time, and what was not
+// read of a thread that never came on in the window is of no interest.)
 var lostNames = []string{
 	"unseen_wakes", "unseen_starts", "unseen_ends", "no_storage", "failed_walks", "failed_kernel_walks", "broken_stacks",
-	"lost_stacks", "busy_scratches", "lost_sums", "layout_mismatches", counterUnread, counterMissed,
+	"lost_stacks", "busy_scratches", "lost_sums", "layout_mismatches", counterUnknown, counterMissed,
 }
 
 func (c *Collector) readCounters() (map[string]int64, error) {
@@ -87,6 +89,16 @@ func (c *Collector) readCost() cost {
 		out.time += s.Runtime
 	}
 	return out
+}
+
+// Cost is what the programs have cost since the window began. It may be called at
+// any time.
+func (c *Collector) Cost() time.Duration {
+	before := c.before.Load()
+	if before == nil {
+		return 0
+	}
+	return max(c.readCost().time-before.time, 0)
 }
 
 // since is the part of the manifest that states the cost.

@@ -14,9 +14,9 @@ type harvest struct {
 	cost     cost
 }
 
-// harvest reads the closed window. No event of the window is under way when it
-// reads the sums.
-func (c *Collector) harvest() (*harvest, error) {
+// harvest reads the window, or a part of it, that was closed at a reading of the
+// clock. No event of it is under way when it reads the sums.
+func (c *Collector) harvest(stop int64) (*harvest, error) {
 	settle()
 	threads, err := c.readThreads()
 	if err != nil {
@@ -30,16 +30,21 @@ func (c *Collector) harvest() (*harvest, error) {
 	if h.counters, err = c.readCounters(); err != nil {
 		return nil, err
 	}
-	h.addOpen(threads, uint64(c.begin), uint64(c.end))
+	h.addOpen(threads, uint64(c.part), uint64(stop))
+	if h.stacks, err = c.readStacks(); err != nil {
+		return nil, err
+	}
 	for k := range h.sums {
 		if k.Edge&uint8(bpf.OffcpuOffEdgeOFF_EDGE_END) != 0 {
 			h.counters[counterOpen] += int64(h.sums[k].Count)
 		}
+		if s, ok := h.stacks[k.User]; k.User != 0 && (!ok || s.N == 0) {
+			h.counters[counterUnknown] += int64(h.sums[k].Count)
+		}
 	}
 	h.counters[counterSeeded], h.counters[counterUnread] = int64(c.seeded), int64(c.unread)
-	h.counters[counterMissed] = int64(h.cost.missed - c.cost.missed)
-	h.stacks, err = c.readStacks()
-	return h, err
+	h.counters[counterMissed] = int64(h.cost.missed - c.before.Load().missed)
+	return h, nil
 }
 
 // addOpen adds the threads that were off the CPU at the window's end, as

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -35,6 +37,11 @@ type Options struct {
 	// (stacks, state, duration bucket). Defaults 8192 and 16384, about 4 and 2
 	// MB of kernel memory; past them time is kept without its stack.
 	MaxStacks, MaxSums uint32
+	// MaxOverhead is what the programs may cost, a share as recording.Overhead has
+	// it. Where they cost more, parts of the window are observed, at random moments,
+	// and scaled up. 0: no bound. Length is how long the window will be, where known.
+	MaxOverhead float64
+	Length      time.Duration
 	// KernelBTF finds the kernel's type information. Default: the kernel's own.
 	KernelBTF func() (*btf.Spec, error)
 	// Kallsyms is the table of kernel symbols. Default /proc/kallsyms.
@@ -65,15 +72,20 @@ type Collector struct {
 	objs    bpf.OffcpuObjects
 	links   []link.Link
 	threads *link.Iter
-	stats   io.Closer // keeps the kernel's BPF run-time statistics on; nil where refused
-	cost    cost      // at Start
-	raw     *harvest  // of the closed window
+	stats   io.Closer            // keeps the kernel's BPF run-time statistics on; nil where refused
+	before  atomic.Pointer[cost] // what they had cost at Start
+	raw     *harvest             // of the closed window
 
 	begin, end     int64 // CLOCK_MONOTONIC, ns
+	part           int64 // the start, or where observing began again; 0 while it pauses
 	running        bool
+	thinned        *thinned // what parts that ended left, or nil
+	watch          *watch   // of the cost, or nil
+	epoch          uint64
 	seeded, unread int // threads off the CPU before the attach; those of unknown stack
 	layout         bpf.OffcpuThreadLayout
-	lockedg        bool // layout is known
+	lockedg        bool   // layout is known
+	runqueue       string // how sleeping is told from waiting for a CPU
 }
 
 // Open loads and attaches the programs and takes note of the threads that are
@@ -91,6 +103,11 @@ func (c *Collector) open() error {
 	types, err := c.opts.KernelBTF()
 	if err != nil {
 		return noBTF(err)
+	}
+	c.runqueue = "sched_waking"
+	var info *btf.Struct
+	if types.TypeByName("sched_info", &info) == nil {
+		c.runqueue = "sched_info"
 	}
 	spec, err := bpf.LoadOffcpu()
 	if err != nil {
@@ -110,10 +127,10 @@ func (c *Collector) open() error {
 	if c.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
 		c.stats = nil // the capture says that its cost is unknown
 	}
-	if err := c.attach(); err != nil {
+	if c.threads, err = link.AttachIter(link.IterOptions{Program: c.objs.OffcpuThreads}); err != nil {
 		return explainLoad(err)
 	}
-	return c.seed()
+	return c.attach()
 }
 
 // configure sets what the programs must know before they are loaded.
@@ -125,6 +142,7 @@ func (c *Collector) configure(spec *ebpf.CollectionSpec) error {
 	}
 	spec.Maps["stacks"].MaxEntries = c.opts.MaxStacks
 	spec.Maps["off_sums"].MaxEntries = c.opts.MaxSums
+	spec.Maps["kernel_stack_of"].MaxEntries = c.opts.MaxStacks
 	kernelStacks := uint32(1)
 	if c.opts.NoKernelStacks {
 		kernelStacks = 0
@@ -145,18 +163,31 @@ func (c *Collector) configure(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// attach puts sched_switch in place last, so that no sleep is seen without its end.
+// attach puts the programs in place, sched_switch last, so that no sleep is seen
+// without its end, and takes note of the threads that are off the CPU already. What
+// was known of threads is forgotten.
 func (c *Collector) attach() error {
+	c.epoch++
+	if err := c.objs.Epoch.Set(c.epoch); err != nil {
+		return fmt.Errorf("offcpu: %w", err)
+	}
 	for _, prog := range c.programs() {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
-			return err
+			return explainLoad(err)
 		}
 		c.links = append(c.links, l)
 	}
-	var err error
-	c.threads, err = link.AttachIter(link.IterOptions{Program: c.objs.OffcpuThreads})
-	return err
+	return c.seed()
+}
+
+func (c *Collector) detach() error {
+	var errs []error
+	for _, l := range c.links {
+		errs = append(errs, l.Close())
+	}
+	c.links = nil
+	return errors.Join(errs...)
 }
 
 // Start opens the window and returns the reading of CLOCK_MONOTONIC from which
@@ -172,9 +203,22 @@ func (c *Collector) Start() (int64, error) {
 	if err := c.clear(); err != nil {
 		return 0, fmt.Errorf("offcpu: clearing the last window: %w", err)
 	}
-	c.cost = c.readCost()
-	c.begin, c.end, c.raw, c.running = monotonic(), 0, nil, true
-	return c.begin, c.setWindow(uint64(c.begin), noStop)
+	if len(c.links) == 0 { // after a window that was too dear
+		if err := c.attach(); err != nil {
+			return 0, err
+		}
+	}
+	before := c.readCost()
+	c.before.Store(&before)
+	c.begin, c.end, c.raw, c.running, c.thinned = monotonic(), 0, nil, true, nil
+	c.part = c.begin
+	if err := c.setWindow(uint64(c.begin), noStop); err != nil {
+		return 0, err
+	}
+	if c.opts.MaxOverhead > 0 && before.known {
+		c.watch = c.startWatch()
+	}
+	return c.begin, nil
 }
 
 // Stop closes the window and returns the reading of CLOCK_MONOTONIC at which it
@@ -186,16 +230,20 @@ func (c *Collector) Stop() (int64, error) {
 		}
 		return c.end, nil
 	}
+	err := c.watch.end()
+	c.watch, c.running = nil, false
 	c.end = monotonic()
-	if err := c.objs.WindowStop.Set(uint64(c.end)); err != nil {
-		return 0, fmt.Errorf("offcpu: closing the window: %w", err)
+	if err == nil && c.part != 0 {
+		if err = c.objs.WindowStop.Set(uint64(c.end)); err == nil {
+			c.raw, err = c.harvest(c.end)
+		}
 	}
-	c.running = false
-	raw, err := c.harvest()
+	if err == nil && c.thinned != nil {
+		c.raw = c.merged()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("offcpu: reading the window: %w", err)
 	}
-	c.raw = raw
 	return c.end, nil
 }
 
@@ -215,18 +263,16 @@ func (c *Collector) setWindow(start, stop uint64) error {
 
 // Close detaches everything. It is idempotent.
 func (c *Collector) Close() error {
-	var errs []error
+	c.before.Store(nil)
+	errs := []error{c.watch.end(), c.detach()}
 	if c.threads != nil {
 		errs = append(errs, c.threads.Close())
-	}
-	for _, l := range c.links {
-		errs = append(errs, l.Close())
 	}
 	errs = append(errs, c.objs.Close())
 	if c.stats != nil {
 		errs = append(errs, c.stats.Close())
 	}
-	c.threads, c.links, c.stats, c.objs = nil, nil, nil, bpf.OffcpuObjects{}
+	c.watch, c.threads, c.stats, c.objs = nil, nil, nil, bpf.OffcpuObjects{}
 	return errors.Join(errs...)
 }
 
