@@ -41,7 +41,7 @@ func TestFindArgument(t *testing.T) {
 		"another stored": {21, []byte{0x48, 0x89, 0x74, 0x24, 0x40}, "does not keep"},             // MOVQ SI, 0x40(SP)
 		"overwritten":    {26, []byte{0x48, 0x89, 0x74, 0x24, 0x40, 0x90, 0x90}, "does not keep"}, // likewise, after
 		"SP moves":       {30, []byte{0x50, 0x90, 0x90}, "does not keep"},                         // PUSHQ AX
-		"jumped into":    {42, []byte{0x75, 0xec, 0xc3}, "leads to before it"},                    // JNE backwards
+		"jumped over":    {15, []byte{0xeb, 0x09, 0x90}, "does not keep"},                         // JMP behind the store
 	} {
 		code := append([]byte(nil), semrelease...)
 		copy(code[change.at:], change.code)
@@ -59,6 +59,13 @@ func TestJumpWithArgument(t *testing.T) {
 			p, slot, err := b.JumpWithArgument("runtime.semrelease1", "runtime.lock2")
 			if err != nil || p.Offset == 0 || slot <= 0 || slot%8 != 0 {
 				t.Errorf("%+v, slot %#x, %v", p, slot, err)
+			}
+			p, slot, err = b.CallWithArgument("runtime.semacquire1", "runtime.gopark")
+			if err != nil || p.Offset == 0 || slot <= 0 || slot%8 != 0 {
+				t.Errorf("%+v, slot %#x, %v", p, slot, err)
+			}
+			if _, _, err := b.CallWithArgument("runtime.semacquire1", "runtime.semrelease1"); err == nil {
+				t.Error("semacquire1 calls semrelease1")
 			}
 		})
 	}
