@@ -187,7 +187,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 	}
 	variables := map[string]any{
 		bpf.GowaitVarLayout:            layout,
-		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 4 * 3,
+		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 2,
 	}
 	if err := errors.Join(c.describeTarget(spec), setVariables(spec, variables)); err != nil {
 		return err
