@@ -16,13 +16,14 @@ FUZZONLY ?=
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize soak-attach
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# Without cgo, a recorder gives up the privileges that it no longer needs once it has attached.
 build: ## build bin/contend
-	go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
+	CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/contend
 
 # One package at a time: live tests measure, and would disturb each other.
 test: build ## run the whole test suite, BPF and browser included
@@ -59,6 +60,12 @@ bench-large: build ## measure contend and go tool pprof on large profiles, write
 fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
 	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
 
+bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary beside go tool pprof and addr2line, write reports/symbolize.md
+	@$(call apt,addr2line,binutils)
+	@$(call apt,llvm-addr2line,llvm)
+	go build -o bin/trials ./cmd/trials
+	bin/trials symbolize -n 3 -o reports/symbolize.md
+
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank
 
@@ -71,6 +78,12 @@ MATRIX ?=
 
 matrix: ## record one target built by every Go in every way, hold it to its design, write reports/matrix.md (root; resumes)
 	go run ./cmd/trials matrix $(MATRIX)
+
+brokers: build ## record real brokers under load beside their own block profiles, write reports/brokers.md (root)
+	go run ./cmd/trials brokers -window 10s -o reports/brokers.md
+
+soak-attach: build ## attach 1,000 times, kill 50 recorders, look what is left; reports/attach.md (root, ten minutes)
+	go run ./cmd/trials soak
 
 experiment: build ## run the ledger hand-over in both arms, record, compare, write reports/handover/
 	$(BIN) experiment handover $(EXPERIMENT)

@@ -104,6 +104,7 @@ struct bpf_iter__task {
  */
 struct thread_layout {
 	__s64 tls_g; /* of the running g, from the thread's FS base */
+	__u32 g_stack_hi;
 	__u32 g_m;
 	__u32 g_sched_sp;
 	__u32 g_sched_pc;
@@ -325,8 +326,12 @@ static __always_inline __u64 keep(struct off_counters *c, struct stack_scratch *
  * locked_goroutine returns the goroutine that a thread on its g0 serves alone and
  * whose stack so explains why it is off the CPU (stoplockedm), else 0. It is
  * believed only when the pointers of the runtime agree with each other.
+ *
+ * Of an idle thread it sets where its stack ends. Beyond its outermost frame lies
+ * what the register had in it: of the goroutine that ran there last, up to Go 1.23,
+ * or of the one that made the thread.
  */
-static __always_inline __u64 locked_goroutine(struct off_counters *c, struct task_struct *task)
+static __always_inline __u64 locked_goroutine(struct off_counters *c, struct task_struct *task, __u64 *end)
 {
 	__u64 g, m, curg, locked;
 
@@ -342,8 +347,10 @@ static __always_inline __u64 locked_goroutine(struct off_counters *c, struct tas
 	if (curg)
 		return 0; /* the frame-pointer chain crosses systemstack by itself */
 	locked = user_word(m + thread_layout.m_lockedg);
-	if (!locked)
-		return 0; /* an idle M */
+	if (!locked) { /* an idle M */
+		*end = user_word(g + thread_layout.g_stack_hi) | STACK_ENDS;
+		return 0;
+	}
 	if (user_word(locked + thread_layout.g_lockedm) != m) {
 		tally(c, OC_LAYOUT_MISMATCHES);
 		return 0;
@@ -351,7 +358,7 @@ static __always_inline __u64 locked_goroutine(struct off_counters *c, struct tas
 	return locked;
 }
 
-static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, __u64 bp)
+static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
 {
 	struct stack_scratch *s;
 	__u64 id = 0;
@@ -363,7 +370,7 @@ static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, _
 		tally(c, OC_BUSY_SCRATCHES);
 		return 0;
 	}
-	if (stack_walk(s, pc, sp, bp, 0))
+	if (stack_walk(s, pc, sp, bp, hi))
 		tally(c, OC_FAILED_WALKS);
 	else
 		id = keep(c, s);
@@ -604,7 +611,7 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	__u32 state = task_state(prev);
 	long nr = regs->orig_ax; /* negative outside system calls */
-	__u64 g;
+	__u64 g, end = 0;
 
 	repair(c, prev, t, now);
 	__builtin_memset(&t->key, 0, sizeof(t->key));
@@ -621,17 +628,17 @@ static __always_inline void leave(struct off_counters *c, void *ctx, struct task
 		 */
 		t->key.state = OFF_PREEMPTED;
 	}
-	g = locked_goroutine(c, prev);
+	g = locked_goroutine(c, prev, &end);
 	if (g) {
 		tally(c, OC_LOCKED);
 		t->key.flags |= OFF_LOCKED;
 		t->key.at_sp = code_word(user_word(g + thread_layout.g_sched_sp));
 		t->key.user = user_stack(c, user_word(g + thread_layout.g_sched_pc),
 					 user_word(g + thread_layout.g_sched_sp),
-					 user_word(g + thread_layout.g_sched_bp));
+					 user_word(g + thread_layout.g_sched_bp), 0);
 	} else {
 		t->key.at_sp = code_word(regs->sp);
-		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp);
+		t->key.user = user_stack(c, regs->ip, regs->sp, regs->bp, end);
 	}
 	if (t->key.state == OFF_BLOCKED)
 		t->key.kernel = sleeping_stack(c, ctx, nr, t->key.user);
@@ -700,13 +707,15 @@ static __always_inline __u64 waker_stack(struct off_counters *c)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task_btf();
 	struct pt_regs *regs;
+	__u64 end = 0;
 
 	if ((__u32)current->tgid != host_tgid)
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(current);
 	if ((long)regs->orig_ax < 0)
 		return 0;
-	return user_stack(c, regs->ip, regs->sp, regs->bp);
+	locked_goroutine(c, current, &end); /* an idle M's stack has an end of its own */
+	return user_stack(c, regs->ip, regs->sp, regs->bp, end);
 }
 
 SEC("tp_btf/sched_waking")

@@ -135,6 +135,7 @@ type OffcpuThread struct {
 type OffcpuThreadLayout struct {
 	_         structs.HostLayout
 	TlsG      int64
+	G_stackHi uint32
 	G_m       uint32
 	G_schedSp uint32
 	G_schedPc uint32
@@ -143,6 +144,7 @@ type OffcpuThreadLayout struct {
 	M_g0      uint32
 	M_curg    uint32
 	M_lockedg uint32
+	_         [4]byte
 }
 
 // Names of all BPF objects in the ELF.

@@ -36,7 +36,8 @@ const recorderMemory = 96 << 20
 
 // recordOptions are record's flags.
 type recordOptions struct {
-	pid      int
+	pids     pids
+	comm     string
 	workload string
 	arm      string
 	command  []string
@@ -44,13 +45,13 @@ type recordOptions struct {
 	force    bool
 	duration time.Duration
 	timed    bool // --duration was given
-	attach   bool // --pid was given
 	collect  []string
 	named    bool // --collect was given
 	waits    string
 	overhead percent
 	holders  string
 	pprof    string
+	pprofCA  string
 	ops      string
 	counter  *operations.Counter // from ops
 	labels   map[string]string
@@ -63,17 +64,18 @@ type recordOptions struct {
 func newRecord() *cobra.Command {
 	o := recordOptions{overhead: 0.02}
 	c := &cobra.Command{
-		Use:   "record [--pid PID | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
+		Use:   "record [--pid PID… | --comm NAME | --workload NAME [--arm ARM] | -- COMMAND…] [--pprof URL]",
 		Short: "Record where a running Go program waits",
 		Long: "Record attaches to a running Go process, or starts one, and writes where its goroutines\n" +
 			"and threads waited into a folder of plain pprof files. With no target it records the\n" +
-			"hand-over workload's baseline arm. Ctrl-C ends it early and keeps what was seen.",
+			"hand-over workload's baseline arm. Ctrl-C ends it early and keeps what was seen.\n" +
+			"Several processes, by --pid more than once or by --comm, are recorded over one window,\n" +
+			"each into a recording of its own below the output: report and diff take that for a series.",
 		Example: "  contend record --pid 4711 -o before\n" +
 			"  contend record --workload handover --arm batched -o candidate\n" +
 			"  contend record -d 30s -- ./broker --config broker.conf",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
-			o.attach = cmd.Flags().Changed("pid")
 			o.timed, o.named = cmd.Flags().Changed("duration"), cmd.Flags().Changed("collect")
 			if err := o.check(); err != nil {
 				return err
@@ -82,7 +84,8 @@ func newRecord() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.pid, "pid", 0, "the process to attach to")
+	f.Var(&o.pids, "pid", "the process to attach to; may be given again for more")
+	f.StringVar(&o.comm, "comm", "", "attach to all processes of this name, as ps shows it")
 	f.StringVar(&o.workload, "workload", "", "record one of contend's own workloads: "+workloadNames())
 	f.StringVar(&o.arm, "arm", "", "the workload's arm (default its first)")
 	f.StringVarP(&o.output, "output", "o", "", "the folder to write (default ./NAME-YYYYMMDD-HHMMSS)")
@@ -91,7 +94,8 @@ func newRecord() *cobra.Command {
 	f.StringSliceVar(&o.collect, "collect", []string{recording.Waits, recording.OffCPU}, "what to collect: "+strings.Join(collect.Known, ", "))
 	f.StringVar(&o.waits, "waits", gowait.ModeAuto, "which waits to probe: all; locks; or auto, all while that costs at most --max-overhead")
 	f.Var(&o.overhead, "max-overhead", "what capturing waits may cost in the mode auto, of the target's CPU time or of one core")
-	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege")
+	f.StringVar(&o.pprof, "pprof", "", "also collect the target's own mutex and block profiles, from http://host:port/debug/pprof; alone, it needs no privilege. https://, user:password@ and unix:///path/of/socket are understood")
+	f.StringVar(&o.pprofCA, "pprof-ca", "", "trust the certificates in this PEM file, too, at the endpoint")
 	addHolders(f, &o.holders)
 	addOpsFlag(f, &o.ops)
 	f.StringToStringVar(&o.labels, "label", nil, "keep a label, key=value, in the recording")
@@ -104,16 +108,14 @@ func newRecord() *cobra.Command {
 // check finds mistakes that need no look at the system.
 func (o *recordOptions) check() error {
 	targets := 0
-	for _, given := range []bool{o.attach, o.workload != "", len(o.command) > 0} {
+	for _, given := range []bool{len(o.pids) > 0, o.comm != "", o.workload != "", len(o.command) > 0} {
 		if given {
 			targets++
 		}
 	}
 	switch {
 	case targets > 1:
-		return usagef("name one target: --pid, --workload or -- COMMAND")
-	case o.attach && o.pid <= 0:
-		return usagef("--pid %d: a process id is positive", o.pid)
+		return usagef("name one target: --pid, --comm, --workload or -- COMMAND")
 	case o.duration <= 0:
 		return usagef("--duration %s: must be positive", o.duration)
 	case !slices.Contains([]string{gowait.ModeAuto, gowait.ModeLocks, gowait.ModeAll}, o.waits):
@@ -171,9 +173,21 @@ func (o *recordOptions) checkEndpointOnly() error {
 }
 
 func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (err error) {
+	if err := o.findProcesses(); err != nil {
+		return err
+	}
 	out := o.output
 	if out == "" {
 		out = fmt.Sprintf("%s-%s", o.name(), time.Now().Format("20060102-150405"))
+	}
+	if len(o.pids) > 1 {
+		if o.pprof != "" || o.ops != "" {
+			return usagef("--pprof and --ops are of one process: %d are named", len(o.pids))
+		}
+		if err := o.recordProcesses(ctx, out, stderr); err != nil {
+			return err
+		}
+		return summarize(out, o.strict, stdout, stderr)
 	}
 	w, err := recording.Create(out, o.force)
 	if err != nil {
@@ -216,8 +230,8 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 		}
 		defer stopCommand(cmd)
 		opt.PID, opt.Target.Kind, opt.Target.Name = cmd.Process.Pid, "command", filepath.Base(o.command[0])
-	case o.pid != 0:
-		opt.PID, opt.Target.Kind, opt.Host = o.pid, "pid", host.Beside(o.pid)
+	case len(o.pids) == 1:
+		opt.PID, opt.Target.Kind, opt.Host = o.pids[0], "pid", host.Beside(o.pids[0])
 	default:
 		opt.Target.Kind = "endpoint"
 	}
@@ -255,7 +269,8 @@ func (o *recordOptions) recordWorkload(ctx context.Context, w *recording.Writer,
 func (o *recordOptions) options() collect.Options {
 	return collect.Options{
 		Collect: o.collect, Named: o.named, Length: o.duration, Waits: o.waits, MaxOverhead: float64(o.overhead),
-		Holders: o.holders, Pprof: o.pprof, Ops: o.counter, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		Holders: o.holders, Pprof: o.pprof, PprofCA: o.pprofCA, Ops: o.counter, Labels: maps.Clone(o.labels), Version: toolVersion(), Host: host.Edge,
+		DropPrivileges: true,
 	}
 }
 
@@ -265,8 +280,10 @@ func (o *recordOptions) name() string {
 		return o.workload + "-" + o.arm
 	case len(o.command) > 0:
 		return filepath.Base(o.command[0])
-	case o.pid != 0:
-		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", o.pid)); err == nil {
+	case o.comm != "":
+		return o.comm
+	case len(o.pids) > 0:
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", o.pids[0])); err == nil {
 			return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
 		}
 	}

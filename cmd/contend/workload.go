@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"contend/internal/collect"
+	"contend/internal/collect/privilege"
 	"contend/internal/experiment"
 	"contend/internal/recording"
 	"contend/internal/workload"
@@ -35,6 +37,9 @@ func newWorkload() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := dropPrivileges(); err != nil {
+				return err
+			}
 			if steered {
 				return s.Run(cmd.Context(), workload.Inherited())
 			}
@@ -46,6 +51,14 @@ func newWorkload() *cobra.Command {
 	c.Flags().BoolVar(&steered, steeredFlag, false, "be steered over inherited pipes")
 	_ = c.Flags().MarkHidden(steeredFlag) // fails for an unknown flag only
 	return c
+}
+
+// dropPrivileges gives up what no workload needs. Built with cgo, it keeps what it has.
+func dropPrivileges() error {
+	if err := privilege.Keep(privilege.Workload); err != nil && !errors.Is(err, privilege.ErrCgo) {
+		return err
+	}
+	return nil
 }
 
 // runWorkload runs one window by hand and prints its result.
@@ -74,6 +87,9 @@ func newWorkloadRole() *cobra.Command {
 			i := workloadIndex(args[0])
 			if i < 0 || workloads[i].Role == nil {
 				return usagef("workload %q has no roles", args[0])
+			}
+			if err := dropPrivileges(); err != nil {
+				return err
 			}
 			return workloads[i].Role(args[1], cmd.InOrStdin(), cmd.OutOrStdout())
 		},

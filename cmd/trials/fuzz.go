@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 // fuzzed is what one fuzzer did.
 type fuzzed struct {
 	pkg, name   string
+	dir         string
 	elapsed     time.Duration
 	execs       string
 	interesting string
@@ -52,6 +56,9 @@ func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
 		if t.failure != "" {
 			failed++
 			fmt.Fprintln(os.Stderr, "  "+t.failure)
+		}
+		if err := t.keepCorpus(ctx); err != nil {
+			return err
 		}
 		done = append(done, t)
 		if err := recording.WriteFile(out, reportFuzz(done, each)); err != nil {
@@ -97,7 +104,7 @@ func fuzzers(ctx context.Context) ([]fuzzed, error) {
 				if err != nil {
 					return nil, err
 				}
-				all = append(all, fuzzed{pkg: strings.TrimPrefix(pkg, "contend/"), name: name, corpus: len(corpus)})
+				all = append(all, fuzzed{pkg: strings.TrimPrefix(pkg, "contend/"), name: name, dir: dir, corpus: len(corpus)})
 			}
 		}
 	}
@@ -107,8 +114,10 @@ func fuzzers(ctx context.Context) ([]fuzzed, error) {
 // progress is go test's own: "fuzz: elapsed: 3s, execs: 1234 (411/sec), new interesting: 5 (total: 20)".
 var progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 
+// args gives minimizing 3 s instead of 60: some seeds are of kilobytes, and the
+// time is for finding.
 func (f *fuzzed) args(each time.Duration) []string {
-	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-parallel", "1", "./" + f.pkg}
+	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-fuzzminimizetime", "3s", "-parallel", "1", "./" + f.pkg}
 }
 
 func (f *fuzzed) run(ctx context.Context, each time.Duration) {
@@ -133,6 +142,49 @@ func (f *fuzzed) run(ctx context.Context, each time.Duration) {
 	}
 }
 
+// Of what a fuzzer found, a few small inputs are kept beside its test, where
+// every later run begins with them.
+const (
+	keptInputs   = 12
+	maxKeptInput = 2 << 10
+)
+
+// keepCorpus copies some of the inputs that reached new code from the cache to
+// the fuzzer's testdata, spread over their sizes.
+func (f *fuzzed) keepCorpus(ctx context.Context) error {
+	b, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOCACHE: %w", err)
+	}
+	found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(b)), "fuzz", "contend", f.pkg, f.name, "*"))
+	if err != nil {
+		return err
+	}
+	small := map[string][]byte{}
+	for _, path := range found {
+		if input, err := os.ReadFile(path); err == nil && len(input) <= maxKeptInput {
+			small[filepath.Base(path)] = input
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(small), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(small[a]), len(small[b])), cmp.Compare(a, b))
+	})
+	room := keptInputs - f.corpus
+	dir := filepath.Join(f.dir, "testdata", "fuzz", f.name)
+	for i := range min(room, len(names)) {
+		name := names[i*len(names)/min(room, len(names))]
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := recording.WriteFile(filepath.Join(dir, name), small[name]); err != nil {
+			return err
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "*"))
+	f.corpus = len(kept)
+	return err
+}
+
 // firstFailure is the line that says what was found.
 func firstFailure(out []byte, err error) string {
 	for line := range bytes.Lines(out) {
@@ -147,7 +199,7 @@ func firstFailure(out []byte, err error) string {
 func reportFuzz(done []fuzzed, each time.Duration) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz FUZZTIME=%s` on %s/%s, %s: every fuzzer of every parser, one after the other, on one worker.\n", each, runtime.GOOS, runtime.GOARCH, runtime.Version())
-	fmt.Fprintf(&b, "One of them by itself: `go test -run '^$' -fuzz '^NAME$' -fuzztime %s -parallel 1 ./PACKAGE`.\n\n", each)
+	fmt.Fprintf(&b, "One of them by itself: `go test -run '^$' -fuzz '^NAME$' -fuzztime %s -fuzzminimizetime 3s -parallel 1 ./PACKAGE`.\n\n", each)
 	b.WriteString("| package | fuzzer | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range done {
 		found := "nothing"

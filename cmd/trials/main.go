@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
 // writes what it found, and runs the fuzzers; the Makefile's targets bank,
-// error-rates, bench-large, matrix and fuzz run it.
+// error-rates, bench-large, bench-symbolize, matrix, brokers, soak-attach and fuzz run it.
 package main
 
 import (
@@ -32,10 +32,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|matrix|fuzz [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|soak|cost|fuzz [FLAG…]")
 	}
-	if args[0] == "matrix" {
+	switch args[0] {
+	case "matrix":
 		return runMatrix(ctx, args[1:])
+	case "soak":
+		return runSoak(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -44,11 +47,22 @@ func run(ctx context.Context, args []string) error {
 		}
 		return trial.WriteLarge(args[1], args[2], stacks, args[4] == "true")
 	}
+	if len(args) == 3 {
+		switch args[0] {
+		case "make-addresses":
+			return makeAddresses(args[1], args[2])
+		case "locate":
+			return locate(args[1], args[2])
+		case "name-locks":
+			return nameLocks(args[1], args[2])
+		}
+	}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	contend := f.String("contend", "bin/contend", "the contend to use")
 	out := f.String("o", "", "what to write")
 	window := f.Duration("window", 500*time.Millisecond, "length of a recording")
 	rounds := f.Int("rounds", 10, "rounds of a regime (bank), pairs of an experiment (live)")
+	binary := f.String("binary", "", "the large binary; built if not given (symbolize)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
 	each := f.Duration("time", 10*time.Minute, "time for each fuzzer (fuzz)")
@@ -70,6 +84,8 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	switch args[0] {
+	case "brokers":
+		return brokers(ctx, r, *out, scratch)
 	case "bank":
 		return r.MakeBank(ctx, *out, *rounds, os.Stderr)
 	case "live":
@@ -86,6 +102,8 @@ func run(ctx context.Context, args []string) error {
 		return recording.WriteFile(*out, b.Bytes())
 	case "fuzz":
 		return fuzz(ctx, *out, *only, *each)
+	case "symbolize":
+		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
 	case "cost":
 		return costs(ctx, *contend, *out, scratch, *window, *rounds)
 	case "large":

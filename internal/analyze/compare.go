@@ -39,12 +39,22 @@ func Compare(baseline, candidate Side, o Options) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.sides[0].moment() && c.sides[1].moment() && c.sides[0].timeless() && c.sides[1].timeless() {
+		return nil, usagef("both sides are moments whose waits have no times: there is nothing to compare by; contend report shows each")
+	}
 	x := &comparison{corpus: c, gates: gates}
 	if err := x.chooseDenominator(); err != nil {
 		return nil, err
 	}
 	x.makePairs()
 	return x.diff(), nil
+}
+
+// timeless tells whether no wait of a side is known to have taken any time.
+func (sd *sideData) timeless() bool {
+	waited := false
+	sd.forEach(func(_ *runData, r *row) { waited = waited || r.delay > 0 })
+	return !waited
 }
 
 // comparison is the work of Compare.

@@ -52,7 +52,12 @@ func FlameNames() []string {
 func (c *corpus) flameKinds() []flameKind {
 	own := func(rd *runData) []row { return rd.rows }
 	holders := func(rd *runData) []row { return rd.holders }
-	delay := func(r *row) int64 { return r.delay }
+	delay := func(r *row) int64 {
+		if r.standing { // of a moment: goroutines
+			return r.count
+		}
+		return r.delay
+	}
 	kinds := []flameKind{
 		{name: FlameWaiters, title: "blocked time by who waited", rows: own, value: delay,
 			keep: func(r *row) bool { return r.verdict.category == catBlocked }},
@@ -97,6 +102,9 @@ func (c *corpus) wakerFrames(r *row) []flameName {
 func (c *corpus) flames(sides []*sideData, per string) []Flame {
 	b := flameBuilder{sides: sides, by: [2]float64{1, 1}, unit: "ns", keys: len(sides) == 2}
 	for i, sd := range sides {
+		if sd.moment() {
+			b.unit = "goroutines"
+		}
 		if len(sides) < 2 {
 			break
 		}

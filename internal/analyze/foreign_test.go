@@ -216,6 +216,28 @@ func TestWindowsOfOneProcess(t *testing.T) {
 	}
 }
 
+// TestReleaseSitesJoin: without addresses, what one line of the application
+// releases is one lock; one line of the standard library may release many.
+func TestReleaseSitesJoin(t *testing.T) {
+	w := newWaits()
+	add := func(site, waker string) {
+		w.add(mutexLeaf+" "+site, labels{"class": "lock", "waker": waker}, 10, 1000, 0)
+	}
+	add("main.(*store).put@1", "main.(*store).scan x.go:9")
+	add("main.(*store).scan@2", "main.(*store).scan x.go:9")
+	add("main.other@3", "main.other x.go:4")
+	add("main.read@5", "internal/poll.(*FD).readUnlock fd.go:1")
+	add("main.write@6", "internal/poll.(*FD).readUnlock fd.go:1")
+	r := mustReport(t, Options{}, waitsRun(w, manifest(1, 0)))
+	var names []string
+	for _, l := range r.Locks {
+		names = append(names, l.Name)
+	}
+	if want := []string{"lock in main.(*store).put +1 site", "lock in main.other", "lock in main.read", "lock in main.write"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
 func TestUsageErrors(t *testing.T) {
 	run := waitsRun(knownWaits(), manifest(1, 0))
 	side := Side{Runs: []Run{run}}

@@ -49,7 +49,7 @@ var (
 	// javaName is a method with its class, or a class alone.
 	javaName = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*(?:\.[\pL_$<][\pL\pN_$<>+-]*)+$`)
 	// lambdas are numbered, and often placed, anew in every process.
-	lambdas = regexp.MustCompile(`\$\$Lambda[$.]?[0-9]*(?:[./+](?:0x)?[0-9a-fA-F]+)?\.`)
+	lambdas = regexp.MustCompile(`\$\$Lambda[$.]?[0-9]*(?:[./+](?:0x)?[0-9a-fA-F]+)*\.`)
 	// javaGenerated matches what the JVM or its compilers number.
 	javaGenerated = regexp.MustCompile(`(LambdaForm\$(?:D?MH|BMH))[$.](?:0x)?[0-9a-fA-F]+|(GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy|lambda\$\w+\$)[0-9]+`)
 )

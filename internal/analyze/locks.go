@@ -59,13 +59,30 @@ func (c *corpus) nameLocks() {
 			return
 		}
 		n := node(lines.site(rd.side, r))
-		if r.addr != 0 {
+		switch {
+		case r.addr != 0:
 			sets.union(n, node(at))
+		case c.releasedByApp(r):
+			// A trace has no addresses. What one line of the application releases is one lock.
+			sets.union(n, node(releaseSite{rd.side, cls, r.waker}))
 		}
 		anonymous = append(anonymous, anonymousRow{r, n})
 	})
 	c.nameBySites(anonymous, &sets)
 	c.sortLocks()
+}
+
+// releaseSite is a place that gives a lock up.
+type releaseSite struct {
+	side         int
+	class, waker string
+}
+
+// releasedByApp tells whether application code ended a wait: a helper of the
+// standard library releases many locks at one line.
+func (c *corpus) releasedByApp(r *row) bool {
+	fn, _, ok := cutLast(r.waker, " ")
+	return ok && c.table.function(fn, false).kind == KindApp
 }
 
 type anonymousRow struct {

@@ -22,6 +22,7 @@ import (
 	"contend/internal/collect/gowait"
 	"contend/internal/collect/offcpu"
 	"contend/internal/collect/operations"
+	"contend/internal/collect/privilege"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 	"contend/internal/recording"
@@ -41,14 +42,21 @@ type Options struct {
 	// every wait may cost in the mode auto; 0 is the default.
 	MaxOverhead float64
 	Pprof       string        // base URL of the target's net/http/pprof
+	PprofCA     string        // file of certificates to trust there beside the system's
 	Length      time.Duration // planned, of the window; what is sampled over time is asked for as much
-	Labels      map[string]string
-	Version     string              // of this contend
-	Ops         *operations.Counter // counts the target's operations; may be nil
+	// DropPrivileges gives up, once every probe is in place, what is not needed to
+	// record: of the whole process, which cannot attach again.
+	DropPrivileges bool
+	Labels         map[string]string
+	Version        string              // of this contend
+	Ops            *operations.Counter // counts the target's operations; may be nil
 	// Host reads the host at both edges of the window; at the second it gets the
 	// first reading and says what disturbed the window between them. May be nil.
 	Host func(before *recording.HostState) (now *recording.HostState, disturbed []string)
 }
+
+// ErrInterrupted says that the user ended it before anything was recorded.
+var ErrInterrupted = errors.New("interrupted while attaching: nothing was recorded")
 
 // Known lists every collector's name, in the order in which they are opened.
 var Known = []string{recording.Waits, recording.OffCPU, recording.Mutex, recording.Block, recording.Fgprof, recording.CPU}
@@ -110,7 +118,7 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 		}
 	}
 	for _, name := range s.endpointNames() {
-		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length})
+		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length, CAFile: opt.PprofCA, GoVersion: s.goVersion()})
 		if errors.Is(err, endpoint.ErrNoProfile) && !opt.Named {
 			s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
 			continue
@@ -130,6 +138,14 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			return nil, err
 		}
 		s.collectors = append(s.collectors, c)
+	}
+	if ctx.Err() != nil {
+		return nil, ErrInterrupted
+	}
+	if opt.DropPrivileges {
+		if err := privilege.Keep(privilege.Recorder); err != nil && !errors.Is(err, privilege.ErrCgo) {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -184,6 +200,13 @@ func (s *Session) endpointNames() []string {
 	return names
 }
 
+func (s *Session) goVersion() string {
+	if s.process == nil {
+		return ""
+	}
+	return s.process.GoVersion
+}
+
 // Process is the observed process; nil for an endpoint alone.
 func (s *Session) Process() *target.Process { return s.process }
 
@@ -218,6 +241,9 @@ func (s *Session) Record(ctx context.Context, w *recording.Writer, win Window) (
 		return nil, err
 	}
 	m.Ended, m.Operations = end.Reason, end.Operations
+	if s.process != nil && s.process.Stopped() {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the target is stopped (SIGSTOP, or a debugger): none of it runs, and its waits have no end; kill -CONT %d resumes it", s.process.PID))
+	}
 	if after, err := s.cpu(); err == nil && cpuErr == nil {
 		m.Target.CPUNS = int64(after - cpu)
 	}

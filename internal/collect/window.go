@@ -29,7 +29,12 @@ type Timed struct {
 	Progress func(elapsed, of time.Duration) // called about once a second; may be nil
 }
 
-func (t Timed) Begin(ctx context.Context) error { return ctx.Err() }
+func (t Timed) Begin(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return nil
+}
 
 func (t Timed) End(ctx context.Context) (Ending, error) {
 	watch, stop := context.WithCancel(context.Background())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"contend/internal/analyze/render"
 )
 
 // reportDone writes the line of a run that is done.
@@ -27,7 +29,7 @@ func (x *execution) reportDone(run *Slot) {
 
 // reportFailed writes the line of an attempt that will be repeated.
 func (x *execution) reportFailed(run *Slot, a Attempt) {
-	fmt.Fprintf(x.Progress, "%s%s, will be repeated: %s\n", x.where(run), a.Outcome, a.Reason)
+	fmt.Fprintf(x.Progress, "%s%s, will be repeated: %s\n", x.where(run), a.Outcome, render.Clean(a.Reason))
 }
 
 func (x *execution) where(run *Slot) string {

@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ import (
 // Bounds on what is read of one file, unpacked. Text is kept whole while it is
 // read; of a trace, one generation is, a second or so.
 const (
-	maxText  = 256 << 20
-	maxTrace = 2 << 30
+	maxText  = 128 << 20
+	maxTrace = 1 << 30
 )
 
 // Options say how to read what does not say it of itself.
@@ -35,6 +36,8 @@ type Options struct {
 	Unit time.Duration
 	// Stdin is read for the path "-".
 	Stdin io.Reader
+
+	maxText int64 // in place of the constant, in tests
 }
 
 // foreign reads one file that belongs to no recording, of whatever kind its
@@ -75,15 +78,16 @@ func decode(run *analyze.Run, r io.Reader, o Options) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot unpack: %w", bareCause(err))
 	}
-	switch what := unread(head); {
+	switch {
 	case len(head) == 0:
 		return errors.New("the file is empty")
 	case gotrace.Is(head):
 		return decodeTrace(run, in)
-	case what != "":
-		return errors.New("not a recording or a profile: " + what)
 	case isText(head):
 		return decodeText(run, in, o)
+	}
+	if what := unreadBinary(head); what != "" {
+		return errors.New("not a recording or a profile: " + what)
 	}
 	p, err := recording.DecodeProfile(in)
 	if err != nil {
@@ -130,12 +134,13 @@ func decodeTrace(run *analyze.Run, in io.Reader) error {
 }
 
 func decodeText(run *analyze.Run, in io.Reader, o Options) error {
-	text, err := io.ReadAll(io.LimitReader(in, maxText+1))
+	limit := cmp.Or(o.maxText, maxText)
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
 		return fmt.Errorf("cannot unpack: %w", bareCause(err))
 	}
-	if len(text) > maxText {
-		return fmt.Errorf("more than %d MiB of text: refused", maxText>>20)
+	if int64(len(text)) > limit {
+		return fmt.Errorf("more than %d MiB of text: refused", limit>>20)
 	}
 	switch {
 	case gotext.KindOf(text) != "":
@@ -148,7 +153,7 @@ func decodeText(run *analyze.Run, in io.Reader, o Options) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("the file is blank")
 	}
-	return fmt.Errorf("neither a profile, folded stacks, an execution trace nor a goroutine dump: it begins %q", quote(text))
+	return errors.New(unreadText(text))
 }
 
 func decodeDump(run *analyze.Run, text []byte) error {
@@ -177,6 +182,9 @@ func decodeRecords(run *analyze.Run, text []byte) error {
 	}
 	run.Profiles = map[string]*profile.Profile{r.Kind: r.Profile}
 	run.Source = &analyze.Source{Format: r.Kind + " profile in text", Go: analyze.GoVersion(r.Profile)}
+	if r.Off {
+		run.Source.Notes = []string{"the target's " + r.Kind + " profiler was off (sampling period 0): runtime.SetMutexProfileFraction(1) turns it on"}
+	}
 	return nil
 }
 
@@ -220,11 +228,31 @@ func addProfile(run *analyze.Run, p *profile.Profile) error {
 		return nil
 	}
 	kind := analyze.ProfileKind(p)
+	if kind == "" && soleTime(p) {
+		p.SampleType[0].Type, p.DefaultSampleType = "delay", ""
+		if kind = recording.Block; analyze.IsJVM(p) {
+			kind = recording.OffCPU
+		}
+		run.Source.Notes = append(run.Source.Notes, "the profile has sums of time only, without the number of waits")
+	}
 	if kind == "" {
 		return errors.New(unfit(p))
 	}
 	run.Profiles = map[string]*profile.Profile{kind: p}
 	return nil
+}
+
+// soleTime tells profiles of one type, the time of waits, as jfrconv writes of
+// lock events.
+func soleTime(p *profile.Profile) bool {
+	if len(p.SampleType) != 1 || recording.NanosPerUnit(p.SampleType[0].Unit) == 0 {
+		return false
+	}
+	switch p.SampleType[0].Type {
+	case "lock", "locks", "contentions", "delay", "monitor", "park", "off-cpu", "offcpu", "off_cpu":
+		return true
+	}
+	return false
 }
 
 // asMoment turns a goroutine profile into open waits of unknown length.

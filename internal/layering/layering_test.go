@@ -60,6 +60,7 @@ var rooms = map[string][]string{
 	"contend/internal/input":          {"contend/internal/analyze", "contend/internal/recording"},
 	"contend/internal/trial":          {"contend/internal/analyze", "contend/internal/input", "contend/internal/recording"},
 	"contend/internal/workload":       {"contend/internal/handover", "contend/internal/recording"},
+	"contend/internal/soak":           {"contend/internal/collect", "contend/internal/recording"},
 	"contend/internal/cost":           {"contend/internal/collect", "contend/internal/student"},
 	"contend/internal/matrix":         {"contend/internal/collect", "contend/internal/recording"},
 	"contend/internal/collect":        {"contend/bpf", "contend/internal/recording", "contend/internal/student"},

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/version"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,9 @@ type Build struct {
 	Args []string
 	Cgo  bool
 	PGO  bool // with a profile of its own in which the scheduler is hot
+	// Devel has the build say that a development version made it, of which no table
+	// has the runtime's layout.
+	Devel bool
 }
 
 // Builds are the columns of the matrix.
@@ -42,6 +46,7 @@ var Builds = []Build{
 	{Name: "static", Args: []string{"-tags=withcgo,netgo,osusergo", "-ldflags=-linkmode=external -extldflags=-static"}, Cgo: true},
 	{Name: "race", Args: []string{"-race"}, Cgo: true},
 	{Name: "pgo", PGO: true},
+	{Name: "devel", Devel: true},
 }
 
 // BuildNamed finds one of Builds.
@@ -100,6 +105,9 @@ func (m *Maker) Make(ctx context.Context, toolchain string, b Build) (string, er
 			return "", err
 		}
 		args = append(args, "-pgo="+profile)
+	}
+	if b.Devel {
+		args = append(args, "-ldflags=-X runtime.buildVersion="+version.Lang(toolchain)+"-devel_0123456789")
 	}
 	cmd := m.command(ctx, toolchain, append(args, ".")...)
 	cgo := "CGO_ENABLED=0"

@@ -27,7 +27,7 @@ func TestCells(t *testing.T) {
 	livetest.Require(t)
 	m := maker(t)
 	cells := []struct{ toolchain, build string }{
-		{runtime.Version(), "stripped"}, {runtime.Version(), "pie"}, {runtime.Version(), "cgo"},
+		{runtime.Version(), "stripped"}, {runtime.Version(), "pie"}, {runtime.Version(), "devel"}, {runtime.Version(), "cgo"},
 		{"go1.22.12", "pie"}, {"go1.23.12", "stripped"}, {"go1.24.13", "stripped"}, {"go1.25.8", "pie"}, {"go1.27.3", "stripped"},
 	}
 	for _, c := range cells {
@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| go1.26.8 | +0.12 % | not run | not run | **off** |", "| refused |",
+		"| go1.26.8 | +0.12 % | not at hand | not at hand | **off** |", "| refused |",
 		"- go1.26.8 pie locks: one thing", "- go1.27.3 pgo all: inlined", "Attaching took 5ms",
 	} {
 		if !strings.Contains(b.String(), want) {

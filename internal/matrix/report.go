@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -69,13 +70,16 @@ in each way, recorded once a cell. A cell holds, and shows how far the time wait
 when that and each site's time are within %g %%, each site's count is exact, nothing was lost, and the three sites
 that waited longest for locks are those of the runtime's own block profile and of its execution trace, in order.
 In the mode `+"`locks`"+` the sites are those of mutexes, RWMutexes and WaitGroups; in `+"`all`"+` also of Cond, channels, select,
-sleep and the network.
+sleep and the network. A goroutine that is locked to its thread is among them, and must have its stack in the
+thread's off-CPU time, too, within %g %%. The column devel is a build that says it was made by a development version: no table has
+its runtime's layout, which is then read from its DWARF. Toolchains that are not at hand are left out;
+`+"`make matrix MATRIX=-fetch`"+` lets the go command fetch them.
 
 %s
 
     %s
 
-`, 100*Tolerance, host, command)
+`, 100*Tolerance, 100*threadTolerance, host, command)
 	for _, mode := range modes {
 		fmt.Fprintf(&b, "## `--waits %s`\n\n| |", mode)
 		for _, c := range Builds {
@@ -103,7 +107,7 @@ func shown(all []*Result, toolchain, build, mode string) string {
 	})
 	switch {
 	case i < 0:
-		return "not run"
+		return "not at hand"
 	case all[i].Refused != "":
 		return "refused"
 	case all[i].Failed != "":
@@ -111,7 +115,7 @@ func shown(all []*Result, toolchain, build, mode string) string {
 	case !all[i].Holds():
 		return "**off**"
 	}
-	return fmt.Sprintf("%+.2f %%", 100*all[i].TotalOff)
+	return fmt.Sprintf("%+.2f %%", math.Round(1e4*all[i].TotalOff)/100+0) // + 0: no negative zero
 }
 
 // attaching says how long it took to attach.

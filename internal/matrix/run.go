@@ -66,7 +66,7 @@ func (m *Maker) Try(ctx context.Context, exe, toolchain string, b Build, mode st
 	defer t.stop()
 	began := time.Now()
 	s, err := collect.Attach(ctx, collect.Options{
-		PID: t.cmd.Process.Pid, Collect: []string{recording.Waits}, Named: true, Waits: mode,
+		PID: t.cmd.Process.Pid, Collect: []string{recording.Waits, recording.OffCPU}, Named: true, Waits: mode,
 	})
 	if err != nil {
 		r.Refused = err.Error()
@@ -79,6 +79,7 @@ func (m *Maker) Try(ctx context.Context, exe, toolchain string, b Build, mode st
 		return r
 	}
 	r.compare(got, sites)
+	r.compareThread(got.threads, sites)
 	r.compareOrder(got.profile, "block profile", func() (*profile.Profile, error) {
 		return readProfile(filepath.Join(dir, "block.pb.gz"))
 	})
@@ -91,6 +92,7 @@ func (m *Maker) Try(ctx context.Context, exe, toolchain string, b Build, mode st
 // captured is what contend made of one window.
 type captured struct {
 	profile   *profile.Profile
+	threads   *profile.Profile
 	collector recording.Collector
 }
 
@@ -127,7 +129,11 @@ func record(ctx context.Context, s *collect.Session, t *running, dir string) (*c
 	if err != nil {
 		return nil, nil, err
 	}
-	got := &captured{profile: p}
+	threads, err := readProfile(filepath.Join(out, recording.OffCPU+".pb.gz"))
+	if err != nil {
+		return nil, nil, err
+	}
+	got := &captured{profile: p, threads: threads}
 	for _, c := range manifest.Collectors {
 		if c.Name == recording.Waits {
 			got.collector = c
@@ -175,6 +181,33 @@ func (r *Result) compare(got *captured, sites []site) {
 		r.wrong("locks in all: %.1f ms, designed %.1f", float64(measured)/1e6, float64(wanted)/1e6)
 	}
 }
+
+// lockedSite is where a goroutine that is locked to its thread waits.
+const lockedSite = "main.waitThread"
+
+// compareThread holds the time that a thread slept to what the goroutine waited that
+// is locked to it: its stack must be the goroutine's.
+func (r *Result) compareThread(threads *profile.Profile, sites []site) {
+	i := slices.IndexFunc(sites, func(s site) bool { return s.Function == lockedSite })
+	sleeping := slices.IndexFunc(threads.SampleType, func(t *profile.ValueType) bool { return t.Type == "sleeping" })
+	if i < 0 || sleeping < 0 {
+		r.wrong("no thread is locked")
+		return
+	}
+	var slept int64
+	for _, s := range threads.Sample {
+		if calls(s, lockedSite) {
+			slept += s.Value[sleeping]
+		}
+	}
+	if want := sites[i].DelayNS; math.Abs(float64(slept-want)) > threadTolerance*float64(want) {
+		r.wrong("the thread of %s slept %.1f ms, designed %.1f", lockedSite, float64(slept)/1e6, float64(want)/1e6)
+	}
+}
+
+// threadTolerance is how far a thread's sleep may be off: it begins a little after
+// its goroutine's wait, and ends when the scheduler has found the thread.
+const threadTolerance = 0.05
 
 // sum adds the waits of a class in a function. What waiters have timed themselves
 // has the time until they ran again.

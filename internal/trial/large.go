@@ -93,8 +93,13 @@ type Cost struct {
 // Measure runs a command and returns its cost. The measuring process must be
 // small: Linux counts a parent's memory at the fork towards the child's peak.
 func Measure(ctx context.Context, name string, args ...string) (Cost, error) {
+	return measure(ctx, nil, name, args...)
+}
+
+// measure is Measure with what the command prints; out may be nil.
+func measure(ctx context.Context, out io.Writer, name string, args ...string) (Cost, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout = io.Discard
+	cmd.Stdout = out
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	began := time.Now()

@@ -189,6 +189,10 @@ func TestEmptySides(t *testing.T) {
 	if got := reportVerdict(&analyze.Report{Locks: []analyze.Lock{{Name: "mu", DelayNS: 1e9, Share: 1}}}); strings.Contains(got.text, "average") {
 		t.Errorf("an average without a window: %q", got.text)
 	}
+	seldom := &analyze.Report{Runs: 1, Totals: analyze.Totals{WallNS: 10e9}, Locks: []analyze.Lock{{Name: "main.mu", DelayNS: 1e6, Share: 1}}}
+	if got := reportVerdict(seldom); got.word != "no contention" || !strings.HasPrefix(got.text, "next to no lock contention in 10 s: 1.00 ms in all, most of it for main.mu") {
+		t.Errorf("of a lock that is waited for 0.01 %% of the time: %+v", got)
+	}
 	d := &analyze.Diff{Schema: 1, Baseline: empty, Candidate: fixtureReport("full", 1), Per: "second", Verdict: analyze.Differ, Headline: "these recordings differ",
 		Rows:   []analyze.Row{{By: "lock", Name: "main.mu", Candidate: analyze.Value{Value: 5e3, WaitingAvg: 1}, Change: 5e3, Verdict: analyze.New}},
 		Flames: []analyze.Flame{{Name: "waiters", Title: "waits", Unit: "ns/s", Sides: 2, Root: &analyze.Node{Name: "all", Values: [2]float64{0, 5}, Children: []*analyze.Node{{Name: "main.f", Values: [2]float64{0, 5}}}}}}}

@@ -61,11 +61,26 @@ func reportVerdict(r *analyze.Report) verdict {
 		}
 		return verdict{word: "leads", name: short(l.Name), text: s}
 	}
+	if all := lockWait(r); float64(all) < trifle*float64(r.Totals.WallNS) {
+		return verdict{word: "no contention", text: fmt.Sprintf("next to no lock contention in %s: %s in all, most of it for %s%s",
+			runsOf(r), duration(float64(all)), short(l.Name), modeNote(r))}
+	}
 	s := fmt.Sprintf("%s of the blocked time (%s)", percent(l.Share), duration(float64(l.DelayNS)))
 	if w := waiting(l.WaitingAvg, r); w != nil {
 		s = average(w) + " goroutines waiting on average, " + s
 	}
 	return verdict{word: "leads", name: short(l.Name), text: s}
+}
+
+// trifle is the share of the time, of one goroutine, below which waiting for locks is
+// not worth a headline.
+const trifle = 0.001
+
+func lockWait(r *analyze.Report) (ns int64) {
+	for _, l := range r.Locks {
+		ns += l.DelayNS
+	}
+	return ns
 }
 
 // modeNote reminds what the capture could not have seen.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"contend/internal/analyze"
 )
@@ -77,7 +78,11 @@ func writeSpeedscope(w io.Writer, flames []analyze.Flame, sides [2]string) error
 // speedscopeOf is one side of a flame graph. Weights are nanoseconds; in a diff
 // by operation, nanoseconds per operation.
 func speedscopeOf(f *analyze.Flame, side int, frame func(string) int) speedscopeProfile {
-	p := speedscopeProfile{Type: "sampled", Name: clean(f.Title), Unit: "nanoseconds", Samples: [][]int{}, Weights: []float64{}}
+	unit := "nanoseconds"
+	if !strings.HasPrefix(f.Unit, "ns") {
+		unit = "none"
+	}
+	p := speedscopeProfile{Type: "sampled", Name: clean(f.Title), Unit: unit, Samples: [][]int{}, Weights: []float64{}}
 	if p.Name == "" {
 		p.Name = clean(f.Name)
 	}

@@ -36,8 +36,10 @@ type Options struct {
 	// bytes. Defaults 64 MiB and 256 MiB: the profile of a process with a
 	// hundred thousand distinct stacks is about 20 MiB.
 	MaxBody, MaxProfile int64
-	// Client replaces the HTTP client, for TLS settings or a unix socket.
-	Client *http.Client
+	// CAFile names certificates to trust beside the system's, in PEM.
+	CAFile string
+	// GoVersion is the target's, where known: what a mutex profile means depends on it.
+	GoVersion string
 }
 
 func (o Options) withDefaults() Options {
@@ -53,13 +55,6 @@ func (o Options) withDefaults() Options {
 	if o.MaxProfile <= 0 {
 		o.MaxProfile = 256 << 20
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DisableCompression:    true, // profiles are gzip files already; a second layer would hide their size
-			ResponseHeaderTimeout: 0,    // bounded by each request's context
-		}}
-	}
 	return o
 }
 
@@ -68,9 +63,11 @@ func (o Options) withDefaults() Options {
 type Collector struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	base   *url.URL
 	opts   Options
 	parts  []*part
+
+	address *address
+	client  *http.Client
 
 	running bool
 	stopped bool
@@ -82,7 +79,11 @@ type Collector struct {
 // so that a wrong URL fails before the window opens. It starts nothing. ctx
 // bounds Open alone: a window that was opened can be closed after an interrupt.
 func Open(ctx context.Context, baseURL string, names []string, o Options) (*Collector, error) {
-	base, err := parseBase(baseURL)
+	addr, err := parseAddress(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := addr.client(o.CAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func Open(ctx context.Context, baseURL string, names []string, o Options) (*Coll
 		return nil, errors.New("endpoint: no profile named")
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Collector{ctx: life, cancel: cancel, base: base, opts: o.withDefaults()}
+	c := &Collector{ctx: life, cancel: cancel, address: addr, client: client, opts: o.withDefaults()}
 	for _, name := range names {
 		p, err := c.newPart(ctx, name)
 		if err != nil {
@@ -105,27 +106,15 @@ func (c *Collector) newPart(ctx context.Context, name string) (*part, error) {
 	if !slices.Contains(Names, name) {
 		return nil, fmt.Errorf("endpoint: unknown profile %q, have %s", name, strings.Join(Names, ", "))
 	}
-	p := &part{name: name, url: profileURL(c.base, name)}
+	p := &part{name: name, url: profileURL(c.address.url, name)}
+	if name == recording.Fgprof {
+		return p, c.checkFgprof(ctx, p)
+	}
 	if !p.cumulative() {
 		return p, nil // asking would start the profiler
 	}
 	_, err := c.fetch(ctx, p.name, p.url, 0)
 	return p, err
-}
-
-// parseBase accepts http://host:port/debug/pprof, with or without a trailing
-// slash, and a bare http://host:port, to which the customary path is added.
-func parseBase(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, errors.New("endpoint: want a URL like http://host:port/debug/pprof")
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	if u.Path == "" {
-		u.Path = "/debug/pprof"
-	}
-	u.RawQuery, u.Fragment = "", ""
-	return u, nil
 }
 
 // profileURL gives a profile's address: cpu is called "profile" by
@@ -187,7 +176,7 @@ func (c *Collector) Stop() (int64, error) {
 func (c *Collector) Close() error {
 	c.cancel()
 	c.abandon()
-	c.opts.Client.CloseIdleConnections()
+	c.client.CloseIdleConnections()
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (c *Collector) fetch(ctx context.Context, name string, u *url.URL, seconds 
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+c.opts.Timeout)
 	defer cancel()
 	fail := func(detail string, reason error) error {
-		return &Error{Profile: name, URL: u.Redacted(), Err: reason, Detail: detail}
+		return &Error{Profile: name, URL: c.address.shown(u), Err: reason, Detail: detail}
 	}
 	var early, late atomic.Int64
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -101,7 +101,7 @@ func (c *Collector) get(ctx context.Context, u *url.URL, seconds int) (*http.Res
 	if err != nil {
 		return nil, err
 	}
-	return c.opts.Client.Do(req)
+	return c.client.Do(req)
 }
 
 // transportError names the cause of a request that got no response.
@@ -113,6 +113,8 @@ func transportError(err error, after time.Duration, seconds int) (detail string,
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; is the target's pprof endpoint enabled?", ErrRefused
+	case tlsError(err) != "":
+		return tlsError(err), ErrTLS
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %s", after.Round(time.Millisecond)), err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
@@ -155,6 +157,8 @@ func statusError(resp *http.Response) (detail string, reason error) {
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
 		return "404: is this the right path, and is net/http/pprof (or fgprof) registered there?", ErrNoProfile
+	case resp.StatusCode == http.StatusUnauthorized:
+		return "401: it asks for a user and a password: http://user:password@host, or http://user@host and the password in " + PasswordEnv, ErrStatus
 	case strings.Contains(line, "WriteTimeout"): // net/http/pprof up to Go 1.22 answers so
 		return line, ErrWriteTimeout
 	case strings.HasPrefix(strings.TrimSpace(line), "<"):

@@ -148,27 +148,35 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestBaseURLs(t *testing.T) {
-	for _, tt := range []struct{ in, mutex, fgprof string }{
-		{"http://h:1/debug/pprof", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof"},
-		{"http://h:1/debug/pprof/?x=1", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof"},
-		{"http://h:1", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof"},
-		{"https://h/x/debug/pprof", "https://h/x/debug/pprof/mutex", "https://h/x/debug/fgprof"},
+func TestAddresses(t *testing.T) {
+	t.Setenv(PasswordEnv, "s3cret")
+	for _, tt := range []struct{ in, mutex, fgprof, socket, shown string }{
+		{"http://h:1/debug/pprof", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof", "", "http://h:1/debug/pprof"},
+		{"http://h:1/debug/pprof/?x=1", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof", "", "http://h:1/debug/pprof"},
+		{"http://h:1", "http://h:1/debug/pprof/mutex", "http://h:1/debug/fgprof", "", "http://h:1/debug/pprof"},
+		{"https://h/x/debug/pprof", "https://h/x/debug/pprof/mutex", "https://h/x/debug/fgprof", "", "https://h/x/debug/pprof"},
+		{"http://me@h:1", "http://me:s3cret@h:1/debug/pprof/mutex", "http://me:s3cret@h:1/debug/fgprof", "", "http://me:xxxxx@h:1/debug/pprof"},
+		{"http://me:mine@h:1", "http://me:mine@h:1/debug/pprof/mutex", "http://me:mine@h:1/debug/fgprof", "", "http://me:xxxxx@h:1/debug/pprof"},
+		{"unix:///run/b.sock", "http://localhost/debug/pprof/mutex", "http://localhost/debug/fgprof", "/run/b.sock", "unix:///run/b.sock:/debug/pprof"},
+		{"unix:///run/b.sock:/x/pprof/", "http://localhost/x/pprof/mutex", "http://localhost/x/fgprof", "/run/b.sock", "unix:///run/b.sock:/x/pprof"},
 	} {
-		u, err := parseBase(tt.in)
+		a, err := parseAddress(tt.in)
 		if err != nil {
 			t.Errorf("%s: %v", tt.in, err)
 			continue
 		}
-		if got := profileURL(u, recording.Mutex).String(); got != tt.mutex {
+		if got := profileURL(a.url, recording.Mutex).String(); got != tt.mutex {
 			t.Errorf("%s: mutex at %s, want %s", tt.in, got, tt.mutex)
 		}
-		if got := profileURL(u, recording.Fgprof).String(); got != tt.fgprof {
+		if got := profileURL(a.url, recording.Fgprof).String(); got != tt.fgprof {
 			t.Errorf("%s: fgprof at %s, want %s", tt.in, got, tt.fgprof)
 		}
+		if got := a.shown(a.url); got != tt.shown || a.socket != tt.socket {
+			t.Errorf("%s: shown as %s with the socket %q", tt.in, got, a.socket)
+		}
 	}
-	for _, bad := range []string{"", "host:1", "ftp://h/", "/debug/pprof"} {
-		if _, err := parseBase(bad); err == nil {
+	for _, bad := range []string{"", "host:1", "ftp://h/", "/debug/pprof", "unix://", "unix://host/x"} {
+		if _, err := parseAddress(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

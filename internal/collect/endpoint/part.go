@@ -132,7 +132,7 @@ func parseFraction(head string) int {
 }
 
 // result gives the part's profile of the closed window, or nil and why not.
-func (p *part) result() (*profile.Profile, string) {
+func (c *Collector) result(p *part) (*profile.Profile, string) {
 	if p.last == nil {
 		return nil, p.warning
 	}
@@ -144,7 +144,7 @@ func (p *part) result() (*profile.Profile, string) {
 	}
 	d, err := delta(p.first.profile, p.last.profile)
 	if err != nil {
-		return nil, (&Error{Profile: p.name, URL: p.url.Redacted(), Err: err}).Error()
+		return nil, (&Error{Profile: p.name, URL: c.address.shown(p.url), Err: err}).Error()
 	}
 	d.TimeNanos = p.first.profile.TimeNanos
 	d.DurationNanos = p.end - p.begin
@@ -201,14 +201,14 @@ func (c *Collector) capture() *recording.Capture {
 		Profiles: map[string]*profile.Profile{},
 		Collector: recording.Collector{
 			StartMonoNS: c.begin, EndMonoNS: c.end,
-			Settings: map[string]string{"url": c.base.Redacted()},
+			Settings: map[string]string{"url": c.address.shown(c.address.url)},
 			Counters: map[string]int64{},
 		},
 	}
 	names := make([]string, len(c.parts))
 	for i, p := range c.parts {
 		names[i] = p.name
-		prof, warning := p.result()
+		prof, warning := c.result(p)
 		if p.err != nil {
 			warning = p.err.Error()
 		}
@@ -219,6 +219,9 @@ func (c *Collector) capture() *recording.Capture {
 			out.Warnings = append(out.Warnings, warning)
 		}
 		p.describe(&out.Collector)
+		if p.name == recording.Mutex {
+			out.Collector.Settings["mutex_delay"] = mutexMeaning(c.opts.GoVersion)
+		}
 	}
 	out.Collector.Name = strings.Join(names, ",")
 	return out

@@ -57,7 +57,8 @@ type image struct {
 }
 
 func (m image) read(addr uint64, buf []byte) error {
-	if addr < m.at || addr+uint64(len(buf)) > m.at+uint64(len(m.data)) {
+	size := uint64(len(m.data)) // sums of addresses could overflow
+	if addr < m.at || addr-m.at > size || uint64(len(buf)) > size-(addr-m.at) {
 		return errors.New("not mapped")
 	}
 	copy(buf, m.data[addr-m.at:])

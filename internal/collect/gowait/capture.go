@@ -40,6 +40,10 @@ func (c *Collector) Capture() (*recording.Capture, error) {
 	if c.snapshot == nil {
 		return nil, errors.New("goroutine waits: captured before the stop")
 	}
+	// A target that is gone has no maps: what is not Go stays unknown.
+	native, _ := symbolize.OpenNative(c.process.PID)
+	c.snapshot.native = native
+	defer native.Close()
 	rec := c.snapshot.capture(c.binary, c.process.Bias, c.window.started)
 	c.describeMode(rec)
 	if c.noRun != nil {
@@ -100,7 +104,8 @@ type harvest struct {
 	*snapshot
 	waits, holders *builder
 	kinds          map[uint64]kind // by semaphore address, told by stacks that were not lost
-	total          values          // of all samples of waits
+	names          *lockNames
+	total          values // of all samples of waits
 }
 
 func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) *recording.Capture {
@@ -114,6 +119,8 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	}
 	h.holders.resolved[unseenStack] = resolved{[]*profile.Location{h.holders.interner.Mark(recording.NoReleaseSeen)}, kindUnknown}
 	h.learnKinds()
+	waiting := h.lockWaits()
+	h.names = nameLocks(waiting, s.stacks, b, bias)
 	h.addEnded()
 	open := h.addOpen()
 	unseen := h.addUnseen()
@@ -125,6 +132,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	counts[counterUnseen] = unseen
 	timings, untimed := h.lockTimings()
 	counts[counterUntimed] = untimed
+	counts[counterSites], counts[counterUnnamed], counts[counterDisagree] = int64(len(waiting)), h.names.unnamed, h.names.disagreed
 	counts[counterUnsettled] = 0
 	if !s.settled {
 		counts[counterUnsettled] = 1
@@ -140,6 +148,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 				"mode":         ModeLocks,
 				"not_captured": "channel,select,cond,io,sleep",
 				"holders":      "woke",
+				"lock_names":   h.names.source,
 			},
 			StartMonoNS: s.start,
 			EndMonoNS:   s.stop,
@@ -189,6 +198,9 @@ func (h *harvest) key(stack, sema uint64, open string, bucket int) sampleKey {
 	key := sampleKey{stack: stack, reason: kind.reason, class: kind.class, open: open, bucket: bucket}
 	if sema != 0 && kind.owner != nil {
 		key.addr = kind.owner(sema)
+	}
+	if kind.class == recording.ClassLock || kind.class == recording.ClassJoin {
+		key.lock = h.names.of(stack, cmp.Or(key.addr, sema))
 	}
 	return key
 }

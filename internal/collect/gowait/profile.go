@@ -40,10 +40,10 @@ type resolved struct {
 // sampleKey is what tells samples apart. Wakers that release at one site by
 // different stacks are one.
 type sampleKey struct {
-	stack, addr                       uint64
-	reason, class, open, site, charge string
-	bucket                            int
-	burst                             int // from 1; 0 for none
+	stack, addr                             uint64
+	reason, class, lock, open, site, charge string
+	bucket                                  int
+	burst                                   int // from 1; 0 for none
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -67,8 +67,10 @@ func newBuilder(s *snapshot, b *symbolize.Binary, bias uint64, started time.Time
 		TimeNanos:         started.UnixNano(),
 		DurationNanos:     s.stop - s.start,
 	}
+	interner := symbolize.NewInterner(p, b, bias)
+	interner.UseNative(s.native)
 	return &builder{
-		profile: p, interner: symbolize.NewInterner(p, b, bias), stacks: s.stacks, split: split,
+		profile: p, interner: interner, stacks: s.stacks, split: split,
 		resolved: make(map[uint64]resolved), samples: make(map[sampleKey]*profile.Sample), labels: make(map[sampleKey]map[string][]string),
 	}
 }
@@ -126,13 +128,14 @@ func (b *builder) add(k sampleKey, v values) {
 // labelsOf is the map of a sample's labels. Samples with the same labels share it: it
 // is not to be changed.
 func (b *builder) labelsOf(k sampleKey) map[string][]string {
-	k = sampleKey{reason: k.reason, class: k.class, open: k.open, site: k.site, charge: k.charge}
+	k = sampleKey{reason: k.reason, class: k.class, lock: k.lock, open: k.open, site: k.site, charge: k.charge}
 	if shared := b.labels[k]; shared != nil {
 		return shared
 	}
 	labels := map[string][]string{recording.LabelClass: {k.class}}
 	for label, value := range map[string]string{
 		recording.LabelWait:   k.reason,
+		recording.LabelLock:   k.lock,
 		recording.LabelOpen:   k.open,
 		recording.LabelWaker:  k.site,
 		recording.LabelCharge: k.charge,
@@ -198,7 +201,7 @@ func (b *builder) finish() *profile.Profile {
 func compareKeys(x, y *sampleKey) int {
 	return cmp.Or(
 		cmp.Compare(x.stack, y.stack), cmp.Compare(x.addr, y.addr),
-		cmp.Compare(x.reason, y.reason), cmp.Compare(x.class, y.class), cmp.Compare(x.open, y.open),
+		cmp.Compare(x.reason, y.reason), cmp.Compare(x.class, y.class), cmp.Compare(x.lock, y.lock), cmp.Compare(x.open, y.open),
 		cmp.Compare(x.site, y.site), cmp.Compare(x.charge, y.charge),
 		cmp.Compare(x.bucket, y.bucket), cmp.Compare(x.burst, y.burst),
 	)

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"contend/bpf"
+	"contend/internal/collect/symbolize"
 )
 
 // snapshot is what the kernel held when a window closed. Making profiles of it
@@ -29,12 +30,12 @@ type snapshot struct {
 	bursts *bursts // what was charged to holders, may be nil
 	exact  bool    // the one burst is the window
 
-	thinned *thinned // parts of the window that ended before its end, or nil
-
-	counts  counters // of the window
-	runNS   int64    // the programs' run time in the window
-	settled bool     // no program was under way any more
-	hasRuns bool     // the time on the run queue was captured
+	native  *symbolize.Native // names what is not Go in stacks, may be nil
+	counts  counters          // of the window
+	runNS   int64             // the programs' run time in the window
+	settled bool              // no program was under way any more
+	hasRuns bool              // the time on the run queue was captured
+	thinned *thinned          // parts of the window that ended before its end, or nil
 }
 
 type waitSum struct {

@@ -69,6 +69,7 @@ type renderer struct {
 	c        *Collector
 	profile  *profile.Profile
 	in       *symbolize.Interner
+	native   *symbolize.Native
 	kernel   map[uint64]string // nil where the kernel hides its symbols
 	unnamed  int64             // kernel stacks without names
 	warnings []string
@@ -86,7 +87,11 @@ func newRenderer(c *Collector) *renderer {
 		TimeNanos:         time.Now().UnixNano() - (monotonic() - c.begin),
 		DurationNanos:     c.end - c.begin,
 	}
-	return &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias)}
+	r := &renderer{c: c, profile: p, in: symbolize.NewInterner(p, c.binary, c.process.Bias)}
+	// A target that is gone has no maps: what is not Go stays unknown.
+	r.native, _ = symbolize.OpenNative(c.process.PID)
+	r.in.UseNative(r.native)
+	return r
 }
 
 func (r *renderer) render(h *harvest) (*profile.Profile, error) {

@@ -26,7 +26,7 @@ func layoutFor(version, exe string, b *symbolize.Binary) (bpf.OffcpuThreadLayout
 		return bpf.OffcpuThreadLayout{}, false
 	}
 	return bpf.OffcpuThreadLayout{
-		TlsG: tls, G_m: l.GM, G_schedSp: l.SchedSP, G_schedPc: l.SchedPC, G_schedBp: l.SchedBP,
+		TlsG: tls, G_stackHi: l.StackHi, G_m: l.GM, G_schedSp: l.SchedSP, G_schedPc: l.SchedPC, G_schedBp: l.SchedBP,
 		G_lockedm: l.Lockedm, M_g0: l.MG0, M_curg: l.Curg, M_lockedg: l.Lockedg,
 	}, true
 }

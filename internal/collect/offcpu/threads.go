@@ -62,7 +62,8 @@ func isSyscall(w bpf.OffcpuOpenWait) bool {
 // running ones. The result has no addresses where not even one could be had.
 func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 	pc, bp := w.Ip, w.Bp
-	if g := c.lockedGoroutine(w); g != 0 {
+	g, end := c.lockedGoroutine(w)
+	if g != 0 {
 		pc, bp = c.word(g+uint64(c.layout.G_schedPc)), c.word(g+uint64(c.layout.G_schedBp))
 	} else if ret := c.word(w.Sp); frameless(c.binary, pc-c.process.Bias, isSyscall(w)) &&
 		c.binary.Frames(ret-c.process.Bias-1) != nil {
@@ -72,7 +73,7 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 	for pc != 0 && int(s.N) < len(s.Pcs) {
 		s.Pcs[s.N] = pc
 		s.N++
-		if bp == 0 || bp%8 != 0 {
+		if bp == 0 || bp%8 != 0 || end != 0 && (bp < w.Sp || bp >= end) {
 			break
 		}
 		pc, bp = c.word(bp+8), c.word(bp)
@@ -81,21 +82,24 @@ func (c *Collector) sleepingStack(w bpf.OffcpuOpenWait) (s bpf.OffcpuStack) {
 }
 
 // lockedGoroutine is locked_goroutine of offcpu.bpf.c, for a thread at rest.
-func (c *Collector) lockedGoroutine(w bpf.OffcpuOpenWait) uint64 {
+func (c *Collector) lockedGoroutine(w bpf.OffcpuOpenWait) (g, end uint64) {
 	if !c.lockedg {
-		return 0
+		return 0, 0
 	}
 	l := c.layout
-	g := c.word(w.Fsbase + uint64(l.TlsG))
-	m := c.word(g + uint64(l.G_m))
-	if m == 0 || c.word(m+uint64(l.M_g0)) != g || c.word(m+uint64(l.M_curg)) != 0 {
-		return 0
+	g0 := c.word(w.Fsbase + uint64(l.TlsG))
+	m := c.word(g0 + uint64(l.G_m))
+	if m == 0 || c.word(m+uint64(l.M_g0)) != g0 || c.word(m+uint64(l.M_curg)) != 0 {
+		return 0, 0
 	}
 	locked := c.word(m + uint64(l.M_lockedg))
-	if locked == 0 || c.word(locked+uint64(l.G_lockedm)) != m {
-		return 0
+	if locked == 0 {
+		return 0, c.word(g0 + uint64(l.G_stackHi))
 	}
-	return locked
+	if c.word(locked+uint64(l.G_lockedm)) != m {
+		return 0, 0
+	}
+	return locked, 0
 }
 
 // word reads 8 bytes of the process, 0 where there are none.

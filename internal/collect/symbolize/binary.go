@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Binary is an open Go executable. Its methods may be called concurrently.
@@ -32,6 +33,7 @@ type Binary struct {
 
 	name               string // base name of the file
 	goVersion, buildID string
+	modTime            time.Time
 }
 
 // Open reads the symbol tables of a Go executable. For a live process pass
@@ -46,6 +48,9 @@ func Open(path string) (*Binary, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 	}
 	b.close = file.Close
+	if info, err := file.Stat(); err == nil {
+		b.modTime = info.ModTime()
+	}
 	b.name = baseName(path)
 	return b, nil
 }
@@ -99,6 +104,9 @@ func (b *Binary) GoVersion() string { return b.goVersion }
 // BuildID identifies the build: see [ReadBuildID].
 func (b *Binary) BuildID() string { return b.buildID }
 
+// ModTime is when the file was written, zero if that is not known.
+func (b *Binary) ModTime() time.Time { return b.modTime }
+
 // Offset turns the virtual address of an instruction into its offset in the
 // file, which is what uprobes are attached by.
 func (b *Binary) Offset(addr uint64) (uint64, error) {
@@ -117,6 +125,17 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 	}
 	return b.image.read(f.Entry, f.End-f.Entry)
 }
+
+// Types is where the runtime's type descriptors lie, and their names: offsets of
+// both count from start. It is not ok in a position-independent binary, whose
+// descriptors hold no pointers before they are loaded.
+func (b *Binary) Types() (start, end uint64, ok bool) {
+	m := b.module
+	return m.types, m.etypes, !b.image.relocated && m.types != 0 && m.types < m.etypes
+}
+
+// Read returns what the file has at an ELF virtual address.
+func (b *Binary) Read(addr, size uint64) ([]byte, error) { return b.image.read(addr, size) }
 
 // baseName names a file for people: of /proc/PID/exe, the file behind it.
 func baseName(path string) string {

@@ -18,13 +18,15 @@ type image struct {
 	r     io.ReaderAt
 	loads []elf.ProgHeader
 	rela  []byte // the loader's relocations; nil unless position-independent
+
+	relocated bool // position-independent
 }
 
 func newImage(r io.ReaderAt, f *elf.File) (*image, error) {
 	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || f.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("a %d-bit %v binary; only linux/amd64 is supported", 32*int(f.Class), f.Machine)
 	}
-	m := &image{r: r}
+	m := &image{r: r, relocated: f.Type == elf.ET_DYN}
 	for _, p := range f.Progs {
 		if p.Filesz > p.Memsz || p.Vaddr+p.Memsz < p.Vaddr || p.Off+p.Filesz < p.Off {
 			return nil, fmt.Errorf("program header %v at %#x is larger than the address space or its memory", p.Type, p.Vaddr)

@@ -12,6 +12,7 @@ type Interner struct {
 	profile   *profile.Profile
 	binary    *Binary
 	bias      uint64
+	native    *Native // may be nil
 	mappings  []*profile.Mapping
 	locations map[locationKey]location
 	functions map[functionKey]*profile.Function
@@ -48,6 +49,9 @@ func NewInterner(p *profile.Profile, b *Binary, bias uint64) *Interner {
 	}
 }
 
+// UseNative has functions outside the Go code named, too.
+func (in *Interner) UseNative(n *Native) { in.native = n }
+
 // addMappings describes the binary's code to pprof. It says that all is
 // symbolized, so that pprof does not look for the file.
 func addMappings(p *profile.Profile, b *Binary, bias uint64) []*profile.Mapping {
@@ -69,8 +73,8 @@ func addMappings(p *profile.Profile, b *Binary, bias uint64) []*profile.Mapping 
 // Stack returns the locations of a stack of run-time addresses, leaf first. All
 // are return addresses, but for the leaf where leafIsReturn is false: then it is
 // of the instruction itself. As in the runtime's own profiles, wrappers and the
-// root runtime.goexit are left out. Addresses outside the Go code become
-// "[unknown]", once for each run of them.
+// root runtime.goexit are left out. Addresses outside the Go code that nothing names
+// become "[unknown]", or what they are in, as "[libc.so.6]", once for each run of them.
 func (in *Interner) Stack(pcs []uint64, leafIsReturn bool) []*profile.Location {
 	stack := make([]*profile.Location, 0, len(pcs))
 	callee := ""
@@ -104,7 +108,7 @@ func (in *Interner) at(pc uint64, callee string) location {
 func (in *Interner) locate(pc uint64, callee string) location {
 	frames := in.binary.allFrames(pc - in.bias)
 	if frames == nil {
-		return location{Location: in.Mark("[unknown]")}
+		return location{Location: in.outside(pc)}
 	}
 	found := location{outermost: frames[len(frames)-1].symbol}
 	frames = dropWrappers(frames, callee)
@@ -118,6 +122,16 @@ func (in *Interner) locate(pc uint64, callee string) location {
 	}
 	found.Location = in.add(&profile.Location{Address: pc, Mapping: in.mapping(pc), Line: lines})
 	return found
+}
+
+// outside returns the location of an address that is not in the Go code.
+func (in *Interner) outside(pc uint64) *profile.Location {
+	n := in.native.at(pc)
+	if n.symbol == "" {
+		return in.Mark(n.name)
+	}
+	f := in.function(functionKey{symbol: n.symbol, file: n.file}, n.name)
+	return in.add(&profile.Location{Address: pc, Mapping: in.mapping(pc), Line: []profile.Line{{Function: f}}})
 }
 
 // Mark returns the location of a synthetic frame, such as "[truncated]".

@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,6 +122,48 @@ func (b *Binary) inlinedNames(f funcRecord) func(yield func(uint32) bool) {
 			if !yield(parseInlined(raw).nameOff) {
 				return
 			}
+		}
+	}
+}
+
+// FuncAt finds the function whose code an ELF virtual address is in.
+func (b *Binary) FuncAt(addr uint64) (Func, bool) {
+	f, _, ok := b.find(addr)
+	if !ok {
+		return Func{}, false
+	}
+	return Func{
+		Name:  f.name(),
+		Entry: b.module.text + uint64(f.entryOff()),
+		End:   b.module.text + uint64(f.endOff()),
+	}, true
+}
+
+// FrameSize is how far the stack pointer at an instruction is below where it was
+// on entry, when it pointed to the return address.
+func (b *Binary) FrameSize(addr uint64) (int64, bool) {
+	f, off, ok := b.find(addr)
+	if !ok {
+		return 0, false
+	}
+	size := f.value(f.pcsp(), off)
+	return int64(size), size >= 0
+}
+
+// ELF opens the binary for what is not in the runtime's tables: symbols and
+// DWARF. It reads from b's file, which must stay open.
+func (b *Binary) ELF() (*elf.File, error) { return elf.NewFile(b.image.r) }
+
+// Funcs yields the functions in the order of their code.
+func (b *Binary) Funcs(yield func(Func) bool) {
+	for i := range b.table.nfunc {
+		f := b.table.record(i)
+		if !yield(Func{
+			Name:  f.name(),
+			Entry: b.module.text + uint64(f.entryOff()),
+			End:   b.module.text + uint64(f.endOff()),
+		}) {
+			return
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 type module struct {
 	text   uint64 // base of every text offset; in cgo binaries not the start of .text
 	gofunc uint64 // base of funcdata offsets
+
+	types, etypes uint64 // the type descriptors, with their names
 }
 
 // findPclntab reads the pclntab and returns the address it loads at.
@@ -69,7 +71,7 @@ func findModule(m *image, t *pclntab, pclntabAddr uint64, l layout) (module, err
 			err = readErr
 			continue
 		}
-		found, checkErr := checkModule(m, t, pclntabAddr, words)
+		found, checkErr := checkModule(m, t, pclntabAddr, words, l.etypes)
 		if checkErr == nil {
 			return found, nil
 		}
@@ -79,7 +81,7 @@ func findModule(m *image, t *pclntab, pclntabAddr uint64, l layout) (module, err
 }
 
 // checkModule reads a moduledata (runtime/symtab.go) from its words up to gofunc.
-func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64) (module, error) {
+func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64, etypes int) (module, error) {
 	const ( // in words
 		funcnametab = 1
 		funcnameLen = 2
@@ -88,6 +90,7 @@ func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64) (modu
 		maxpc       = 21
 		text        = 22
 		etext       = 23
+		types       = 37
 	)
 	if words[funcnametab] != pclntabAddr+t.nameStart || words[funcnameLen] > uint64(len(t.funcname)) {
 		return module{}, fmt.Errorf("its function names (%#x, %d bytes) are not the pclntab's", words[funcnametab], words[funcnameLen])
@@ -107,5 +110,5 @@ func checkModule(m *image, t *pclntab, pclntabAddr uint64, words []uint64) (modu
 	if _, ok := m.segment(gofunc); !ok {
 		return module{}, fmt.Errorf("its function data at %#x is not in the file", gofunc)
 	}
-	return module{text: base, gofunc: gofunc}, nil
+	return module{text: base, gofunc: gofunc, types: words[types], etypes: words[etypes]}, nil
 }

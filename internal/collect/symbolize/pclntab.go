@@ -116,6 +116,7 @@ func (f funcRecord) u32(off int) uint32 { return binary.LittleEndian.Uint32(f.ra
 func (f funcRecord) entryOff() uint32 { return f.t.entryOff(f.i) }
 func (f funcRecord) endOff() uint32   { return f.t.entryOff(f.i + 1) }
 func (f funcRecord) nameOff() uint32  { return f.u32(4) }
+func (f funcRecord) pcsp() uint32     { return f.u32(16) }
 func (f funcRecord) pcfile() uint32   { return f.u32(20) }
 func (f funcRecord) pcln() uint32     { return f.u32(24) }
 func (f funcRecord) cuOff() uint32    { return f.u32(32) }

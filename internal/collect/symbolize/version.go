@@ -14,15 +14,16 @@ import (
 type layout struct {
 	minor   int    // the first Go 1.minor with this layout
 	gofunc  uint64 // offset of moduledata.gofunc, the base of the inline trees (runtime/symtab.go)
+	etypes  int    // index of moduledata.etypes among its words; types is the 37th
 	wrapper uint8  // internal/abi.FuncIDWrapper
 }
 
 // layouts is sorted by minor. An entry holds until the next one.
 var layouts = []layout{
-	{minor: 20, gofunc: 320, wrapper: 21},
-	{minor: 22, gofunc: 320, wrapper: 22}, // FuncID_corostart came
-	{minor: 25, gofunc: 320, wrapper: 23}, // FuncID_runCleanups came
-	{minor: 27, gofunc: 344, wrapper: 23}, // new fields between types and rodata
+	{minor: 20, gofunc: 320, etypes: 38, wrapper: 21},
+	{minor: 22, gofunc: 320, etypes: 38, wrapper: 22}, // FuncID_corostart came
+	{minor: 25, gofunc: 320, etypes: 38, wrapper: 23}, // FuncID_runCleanups came
+	{minor: 27, gofunc: 344, etypes: 39, wrapper: 23}, // new fields between types and rodata
 }
 
 // lastMinor is the newest release whose layout was checked.

@@ -17,6 +17,13 @@ func (p *Process) Alive() bool {
 	return err == nil && !st.exited() && st.startTicks == p.StartTime
 }
 
+// Stopped reports whether all of the process is stopped, by a signal or by whoever
+// traces it.
+func (p *Process) Stopped() bool {
+	st, err := readProc(p.PID, "stat", parseStat)
+	return err == nil && st.startTicks == p.StartTime && (st.state == 'T' || st.state == 't')
+}
+
 // CPUTime returns the user and system time all threads of the process have used
 // so far, those that ended included, in nanoseconds as the scheduler counts them.
 func (p *Process) CPUTime() (time.Duration, error) {

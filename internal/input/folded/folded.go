@@ -78,6 +78,9 @@ func Parse(text []byte, unit time.Duration) (*profile.Profile, error) {
 		for i, f := range frames {
 			locations[len(frames)-1-i] = b.Location(f)
 		}
+		if err := b.TooLarge(); err != nil {
+			return nil, err
+		}
 		ns := min(value*float64(unit), math.MaxInt64/2)
 		b.Add(locations, []int64{int64(math.Round(ns))}, nil)
 	}

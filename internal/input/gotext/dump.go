@@ -81,6 +81,10 @@ func ParseDump(text []byte) (*Dump, error) {
 		k := stateKey{key, state, minutes}
 		if groups[k] == nil {
 			groups[k] = &group{frames: frames}
+			b.Stack(frames)
+			if err := b.TooLarge(); err != nil {
+				return nil, err
+			}
 		}
 		groups[k].count++
 	}

@@ -44,6 +44,7 @@ type Records struct {
 	Kind    string
 	Profile *profile.Profile
 	Count   int64 // goroutines
+	Off     bool  // the profiler is off: it says that it samples nothing
 }
 
 // record is "3 @ 0x43e40e 0x44de05" of goroutines, or "76634 2 @ 0x46a1" of
@@ -69,6 +70,9 @@ func ParseRecords(text []byte) (*Records, error) {
 			}
 			continue
 		}
+		if lines.line == "sampling period=0" {
+			r.Off = true
+		}
 		m := record.FindStringSubmatch(lines.line)
 		if m == nil {
 			if line := lines.line; line != "" && line[0] != '#' && !strings.Contains(line, "=") && r.Profile.Sample == nil {
@@ -91,6 +95,9 @@ func ParseRecords(text []byte) (*Records, error) {
 			r.Count = min(r.Count+values[0], math.MaxInt64/2)
 		}
 		b.Add(b.Stack(frames), values, labels)
+		if err := b.TooLarge(); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }

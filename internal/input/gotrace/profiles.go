@@ -79,7 +79,7 @@ func (w *waits) profiles(started time.Time, length time.Duration) (waited, woke 
 		if k.bucket > 0 {
 			stacks.SetNanoseconds(s, stacks.Duration, k.bucket)
 		}
-		if k.waker != 0 && k.reason == reasonSync {
+		if k.waker != 0 && k.reason == reasonSync && !joins(w.stacks.frames[k.stack]) {
 			id := woken{k.waker, k.reason}
 			if wakers[id] == nil {
 				wakers[id] = &sum{}
@@ -94,6 +94,11 @@ func (w *waits) profiles(started time.Time, length time.Duration) (waited, woke 
 			stacks.Wait: id.wait, stacks.Class: recording.ClassLock, recording.LabelCharge: recording.ChargeWoke})
 	}
 	return wb.Profile, hb.Profile
+}
+
+// joins tells a wait for a WaitGroup, which has wakers but no holders.
+func joins(frames []stacks.Frame) bool {
+	return slices.ContainsFunc(frames, func(f stacks.Frame) bool { return f.Function == "sync.(*WaitGroup).Wait" })
 }
 
 // reasonSync is how a trace calls a wait for any of the runtime's semaphores.

@@ -3,6 +3,7 @@
 package stacks
 
 import (
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -19,6 +20,13 @@ const (
 
 // KernelFile is the file of a kernel function, as capture has it.
 const KernelFile = "kernel"
+
+// Bounds on what is made of text: a line of a few bytes becomes a sample of some
+// hundred, and a name a function and its location.
+const (
+	maxSamples   = 2 << 20
+	maxLocations = 2 << 20
+)
 
 // Frame is one frame of a stack.
 type Frame struct {
@@ -54,6 +62,14 @@ func New(started time.Time, length time.Duration, runQueue bool) *Builder {
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "runqueue", Unit: "nanoseconds"})
 	}
 	return &Builder{Profile: p, functions: map[[2]string]*profile.Function{}, locations: map[Frame]*profile.Location{}}
+}
+
+// TooLarge is an error once the profile is larger than contend allows.
+func (b *Builder) TooLarge() error {
+	if len(b.Profile.Sample) > maxSamples || len(b.Profile.Location) > maxLocations {
+		return fmt.Errorf("more than %d different stacks or frames: refused", maxSamples)
+	}
+	return nil
 }
 
 // Location is the location of a frame.
