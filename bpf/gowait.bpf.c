@@ -184,6 +184,7 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	if (wait_sums >= wait_sums_with_waker) {
 		count(c, C_MERGED_WAKERS);
 		k->waker = 0;
+		k->bucket &= ~1;
 		v = bpf_map_lookup_elem(&waits, k);
 		if (v)
 			return v;

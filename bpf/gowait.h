@@ -178,7 +178,8 @@ struct {
 
 /*
  * How many sums there are, about. Where room gets scarce, new sums do without their
- * waker: what a waiter's stack waited is kept apart as long as possible.
+ * waker, and are by powers of four: what a waiter's stack waited is kept apart as long
+ * as possible.
  */
 volatile __u32 wait_sums = 0;
 const volatile __u32 wait_sums_with_waker;

@@ -194,7 +194,7 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 	variables := map[string]any{
 		bpf.GowaitVarLayout:            layout,
 		bpf.GowaitVarAbsenceLayout:     c.absences.layout,
-		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 4 * 3,
+		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 2,
 	}
 	if c.table != nil {
 		variables[bpf.GowaitVarSemtable] = c.table.addr
