@@ -121,10 +121,10 @@ func fuzzers(ctx context.Context) ([]fuzzed, error) {
 // progress is go test's own: "fuzz: elapsed: 3s, execs: 1234 (411/sec), new interesting: 5 (total: 20)".
 var progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 
-// args gives minimizing 3 s instead of 60: some seeds are of kilobytes, and the
+// args gives minimizing a hundred tries instead of a minute: some seeds are of kilobytes, and the
 // time is for finding.
 func (f *fuzzed) args(each time.Duration) []string {
-	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-fuzzminimizetime", "3s", "-parallel", "1", "./" + f.pkg}
+	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-fuzzminimizetime", "100x", "-parallel", "1", "./" + f.pkg}
 }
 
 func (f *fuzzed) run(ctx context.Context, each time.Duration) {
@@ -233,7 +233,7 @@ func earlierRows(path string) (map[string]string, error) {
 func reportFuzz(targets []fuzzed, rows map[string]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz` on %s/%s, %s: the fuzzers of all parsers, one after the other, on one worker, each for FUZZTIME\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
-	b.WriteString("(10m; what it took is in the table). One of them by itself: `make fuzz FUZZTIME=1m FUZZONLY=PACKAGE.NAME`, or\n`go test -run '^$' -fuzz '^NAME$' -fuzztime 10m -fuzzminimizetime 3s -parallel 1 ./PACKAGE`.\n\n")
+	b.WriteString("(10m; what it took is in the table). One of them by itself: `make fuzz FUZZTIME=1m FUZZONLY=PACKAGE.NAME`, or\n`go test -run '^$' -fuzz '^NAME$' -fuzztime 10m -fuzzminimizetime 100x -parallel 1 ./PACKAGE`.\n\n")
 	b.WriteString("| package | fuzzer | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|\n")
 	for i := range targets {
 		b.WriteString(rows[targets[i].key()])
