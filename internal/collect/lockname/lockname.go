@@ -201,12 +201,14 @@ func (n *Namer) Site(pcs []uint64) (Name, error) {
 	switch {
 	case errors.Is(err, errDisagree):
 		return Name{}, err
-	case err != nil && read && line.receiver != "":
+	case err != nil && read:
+		owner := n.sources.owner(line)
+		if owner == "" {
+			return Name{}, err
+		}
 		f, _ := n.binary.FuncAt(pcs[from] - 1)
-		pkg := packageOf(f.Name)
-		return Name{
-			Text: selector(pkg+"."+line.receiver, line.field), Full: pkg + "." + line.receiver + "." + line.field,
-		}, nil
+		owner = packageOf(f.Name) + "." + owner
+		return Name{Text: selector(owner, line.field), Full: owner + "." + line.field}, nil
 	case err != nil:
 		return Name{}, err
 	case read && line.contradicts(found.Text):

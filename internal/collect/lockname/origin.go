@@ -222,11 +222,12 @@ func (d *debugInfo) behind(v *variable, off int64, p path, lock, function string
 
 // outermost is the function that a closure, or a closure of a closure, is in.
 func outermost(function string) string {
-	short := shortName(function)
+	start := afterPath(function)
+	path, short := function[:start], function[start:]
 	for _, mark := range [...]string{".func", ".gowrap", ".deferwrap", "-range", "-fm"} {
 		if i := strings.Index(short, mark); i > 0 && (mark == "-fm" || i+len(mark) < len(short) && short[i+len(mark)] >= '0' && short[i+len(mark)] <= '9') {
 			short = short[:i]
 		}
 	}
-	return short
+	return path + short
 }
