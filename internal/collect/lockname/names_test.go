@@ -52,7 +52,7 @@ func TestSelector(t *testing.T) {
 
 func TestOutermost(t *testing.T) {
 	for function, want := range map[string]string{
-		"a/b.(*T).run.func1.2":    "b.(*T).run",
+		"a/b.(*T).run.func1.2":    "a/b.(*T).run",
 		"main.main.gowrap1":       "main.main",
 		"main.f.func2.deferwrap1": "main.f",
 		"main.each-range1":        "main.each",

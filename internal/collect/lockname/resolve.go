@@ -39,7 +39,7 @@ func (b base) name(weak bool) name {
 	}
 	n := name{Text: b.text, full: b.full, weak: weak, in: b.in}
 	if b.in != "" {
-		n.Text += " in " + b.in
+		n.Text += " in " + shortName(b.in)
 		n.full += " in " + b.in
 	}
 	return n
