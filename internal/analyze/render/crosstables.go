@@ -226,6 +226,20 @@ func handedOverTable(r *analyze.Report, limit int) table {
 	return t
 }
 
+// handedOverFact is the table in one line.
+func handedOverFact(r *analyze.Report) string {
+	var wakes, queued int64
+	for _, h := range r.HandedOver {
+		wakes, queued = wakes+h.Wakes, queued+h.RunQueueNS
+	}
+	if wakes == 0 {
+		return ""
+	}
+	first := r.HandedOver[0]
+	by, _ := splitSite(first.Waker)
+	return fmt.Sprintf("%s hand-overs, woken → running %s each, most %s ← %s", count(float64(wakes)), duration(float64(queued)/float64(wakes)), short(first.Boundary), by)
+}
+
 // slowHandOvers tells whether hand-overs keep those who were woken from running for
 // so long, on average, that the first screen must say so: a hundredth of a goroutine.
 func slowHandOvers(r *analyze.Report) bool {

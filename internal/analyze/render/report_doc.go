@@ -140,6 +140,9 @@ func reportFacts(r *analyze.Report) []string {
 	if s := captured(r); s != "" {
 		out = append(out, s)
 	}
+	if s := handedOverFact(r); s != "" {
+		out = append(out, s)
+	}
 	return out
 }
 
@@ -226,7 +229,7 @@ func (t table) from(o Options, by string) table {
 	if by != "" {
 		command += " --by " + by
 	}
-	t.source = orWord(t.source, "all there is") + ": " + command
+	t.source, t.command = orWord(t.source, "all there is"), command
 	return t
 }
 
