@@ -10,6 +10,10 @@ idle:
 - {name: nobody, at: ['^main\.nobody$']}
 categories:
 - {name: hand-over, under: ['handover\.']}
+application:
+  exclude: ['^contend/internal/handover\.', '^none\.']
+renames:
+- {from: '^main\.produce$', to: main.publish}
 `)
 	run := waitsRun(knownWaits(), manifest(1, 0))
 	check, err := CheckRules(Side{Name: "test", Runs: []Run{run}}, Options{Rules: rules})
@@ -37,6 +41,12 @@ categories:
 		if u, ok := uses[take.Rule]; ok && (u.TakenNS != take.DelayNS || u.Waits != take.Contentions || u.OnLockNS != take.OnContendedLock) {
 			t.Errorf("%s: the check says %+v, the report %+v", take.Rule, u, take)
 		}
+	}
+	if u := uses[`exclude ^contend/internal/handover\.`]; u.MatchedNS != 4e9 || uses[`exclude ^none\.`].Matched != 0 {
+		t.Errorf("application: %+v", check.Rules)
+	}
+	if u := uses["^main\\.produce$ → main.publish"]; u.Matched != 1 || u.Section != "renames" {
+		t.Errorf("rename: %+v", u)
 	}
 	if u := uses["hand-over"]; u.TakenNS != r.Categories[0].DelayNS {
 		t.Errorf("category: %+v, the report has %+v", u, r.Categories[0])

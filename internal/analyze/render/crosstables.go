@@ -208,7 +208,7 @@ func idleTable(r *analyze.Report, limit int) table {
 // handedOverTable lists who woke whom through a channel, a select or a Cond, and how
 // long the woken took to run.
 func handedOverTable(r *analyze.Report, limit int) table {
-	t := table{id: "handed-over", title: "hand-overs: woken through channels, select and Cond", cols: []column{text("woken in"), text("by"), text("waited as"),
+	t := table{id: "handed-over", title: "hand-overs: woken through channels, select and Cond", cols: []column{text("woken in"), text("by"), extra(text("waited as")),
 		number("wakes"), number("wait"), number("woken → running"), number("each")}}
 	var shown, whole int64
 	for i, h := range r.HandedOver {
@@ -235,9 +235,7 @@ func handedOverFact(r *analyze.Report) string {
 	if wakes == 0 {
 		return ""
 	}
-	first := r.HandedOver[0]
-	by, _ := splitSite(first.Waker)
-	return fmt.Sprintf("%s hand-overs, woken → running %s each, most %s ← %s", count(float64(wakes)), duration(float64(queued)/float64(wakes)), short(first.Boundary), by)
+	return fmt.Sprintf("%s hand-overs, woken → running %s each", count(float64(wakes)), duration(float64(queued)/float64(wakes)))
 }
 
 // slowHandOvers tells whether hand-overs keep those who were woken from running for
