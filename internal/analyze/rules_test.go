@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -211,4 +212,20 @@ func FuzzParseRules(f *testing.F) {
 			t.Errorf("accepted rules break the report: %v", err)
 		}
 	})
+}
+
+// TestDocumentedRules: the example in docs/rules.md is a rules file.
+func TestDocumentedRules(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(example, "```")
+	if !ok {
+		t.Fatal("docs/rules.md has no example")
+	}
+	if rs := parse(t, example); len(rs.Locks)+len(rs.Idle)+len(rs.Renames) != 3 {
+		t.Errorf("%+v", rs)
+	}
 }
