@@ -184,6 +184,7 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	if (wait_sums >= wait_sums_with_waker) {
 		count(c, C_MERGED_WAKERS);
 		k->waker = 0;
+		k->bucket &= ~1;
 		v = bpf_map_lookup_elem(&waits, k);
 		if (v)
 			return v;
@@ -203,8 +204,9 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	return lost_sum(k);
 }
 
+/* on_queue begins a wait; with pc, where the goroutine is in the queue already. */
 static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u64 root,
-				     __u64 addr, int lifo, __u64 sp, __u64 bp)
+				     __u64 addr, int lifo, __u64 pc, __u64 sp, __u64 bp)
 {
 	struct lock_state *l;
 	struct goroutine *gr;
@@ -214,6 +216,8 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	if (lifo)
 		count(c, C_REQUEUES);
 	l = lock(c, root, addr, &is_new);
+	if (l && pc && is_new && l->waiters)
+		l->waiters--; /* it was counted among those of before */
 	if (l) {
 		lock_change(l, now, 1);
 		log_change(c, l, addr, now);
@@ -239,7 +243,7 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	gr->key.waker = 0;
 	gr->key.bucket = 0;
 	gr->key.edge = EDGE_NONE;
-	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	gr->key.waiter = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 }
 
 /* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
@@ -266,7 +270,7 @@ static __always_inline void end_wait(struct counters *c, struct goroutine *waite
 
 /* on_dequeue ends the wait of the goroutine that is first in the queue for addr. */
 static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr,
-				       __u64 sp, __u64 bp)
+				       __u64 pc, __u64 sp, __u64 bp)
 {
 	__u64 wg = first_waiter(c, root, addr), waker, delay;
 	struct goroutine *waiter;
@@ -282,7 +286,7 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		lock_change(l, now, -1);
 		log_change(c, l, addr, now);
 	}
-	waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	waker = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 	/* Its release, just before this, did not know the lock yet. */
 	if (l && is_new && l->sampled) {
 		delay = claim(c, l, now, &took);
@@ -429,13 +433,21 @@ int gowait_queue(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	__u64 slot = bpf_get_attach_cookie(ctx), pc = 0, ip = ctx->ip;
 	int lifo = ctx->di & 0xff;
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
-	if (in_window(now))
-		on_queue(c, now, g, root, addr, lifo, sp, bp);
+	if (in_window(now)) {
+		if (slot) { /* inlined into semacquire1, which is probed where it then parks */
+			addr = read_word(sp + slot, c);
+			root = root_of(addr);
+			pc = ip;
+			lifo = 0;
+		}
+		on_queue(c, now, g, root, addr, lifo, pc, sp, bp);
+	}
 	leave(c);
 	return 0;
 }
@@ -444,13 +456,24 @@ SEC("uprobe.multi")
 int gowait_dequeue(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, pc = 0, sp = ctx->sp, bp = ctx->bp, ip = ctx->ip;
+	/*
+	 * Where dequeue is inlined into semrelease1, that is probed after it has locked the
+	 * root; the cookie tells where it keeps the address, as a displacement from SP.
+	 */
+	__u64 slot = bpf_get_attach_cookie(ctx);
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
-	if (in_window(now))
-		on_dequeue(c, now, g, root, addr, sp, bp);
+	if (in_window(now)) {
+		if (slot) {
+			addr = read_word(sp + slot, c);
+			root = root_of(addr);
+			pc = ip;
+		}
+		on_dequeue(c, now, g, root, addr, pc, sp, bp);
+	}
 	leave(c);
 	return 0;
 }

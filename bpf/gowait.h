@@ -20,6 +20,17 @@ struct go_layout {
 
 const volatile struct go_layout layout;
 
+/* runtime.semtable, where the probe of dequeue has to find a semaphore's root itself. */
+#define SEM_ROOTS 251
+#define SEM_ROOT_SIZE 64
+
+const volatile __u64 semtable;
+
+static __always_inline __u64 root_of(__u64 addr)
+{
+	return semtable + (addr >> 3) % SEM_ROOTS * SEM_ROOT_SIZE;
+}
+
 /* How a wait meets the window. */
 enum edge {
 	EDGE_NONE = 0,
@@ -167,7 +178,8 @@ struct {
 
 /*
  * How many sums there are, about. Where room gets scarce, new sums do without their
- * waker: what a waiter's stack waited is kept apart as long as possible.
+ * waker, and are by powers of four: what a waiter's stack waited is kept apart as long
+ * as possible.
  */
 volatile __u32 wait_sums = 0;
 const volatile __u32 wait_sums_with_waker;

@@ -268,6 +268,7 @@ const (
 	GowaitVarCurrentBurst      = "current_burst"
 	GowaitVarLayout            = "layout"
 	GowaitVarReleaseType       = "release_type"
+	GowaitVarSemtable          = "semtable"
 	GowaitVarTargetNsDev       = "target_ns_dev"
 	GowaitVarTargetNsIno       = "target_ns_ino"
 	GowaitVarTargetOnly        = "target_only"
@@ -357,6 +358,7 @@ type GowaitVariableSpecs struct {
 	CurrentBurst      *ebpf.VariableSpec `ebpf:"current_burst"`
 	Layout            *ebpf.VariableSpec `ebpf:"layout"`
 	ReleaseType       *ebpf.VariableSpec `ebpf:"release_type"`
+	Semtable          *ebpf.VariableSpec `ebpf:"semtable"`
 	TargetNsDev       *ebpf.VariableSpec `ebpf:"target_ns_dev"`
 	TargetNsIno       *ebpf.VariableSpec `ebpf:"target_ns_ino"`
 	TargetOnly        *ebpf.VariableSpec `ebpf:"target_only"`
@@ -431,6 +433,7 @@ type GowaitVariables struct {
 	CurrentBurst      *ebpf.Variable `ebpf:"current_burst"`
 	Layout            *ebpf.Variable `ebpf:"layout"`
 	ReleaseType       *ebpf.Variable `ebpf:"release_type"`
+	Semtable          *ebpf.Variable `ebpf:"semtable"`
 	TargetNsDev       *ebpf.Variable `ebpf:"target_ns_dev"`
 	TargetNsIno       *ebpf.Variable `ebpf:"target_ns_ino"`
 	TargetOnly        *ebpf.Variable `ebpf:"target_only"`

@@ -128,8 +128,12 @@ func elsewhereTable(sd *sideData, t Totals, p *Parts, categories ...category) []
 	}
 	table := make([]Elsewhere, 0, len(sums))
 	for k, s := range sums {
-		table = append(table, Elsewhere{Category: categoryTitle[k.cat], Rule: k.rule, Boundary: k.boundary, Blocker: k.blocker, Class: k.class,
-			DelayNS: s.delay, Contentions: s.count, WaitingAvg: share(s.delay, wall)})
+		e := Elsewhere{Category: categoryTitle[k.cat], Rule: k.rule, Boundary: k.boundary, Blocker: k.blocker, Class: k.class,
+			DelayNS: s.delay, Contentions: s.count, WaitingAvg: share(s.delay, wall)}
+		if sd.moment() {
+			e.WaitingAvg = float64(s.count)
+		}
+		table = append(table, e)
 	}
 	slices.SortFunc(table, func(a, b Elsewhere) int {
 		return cmp.Or(cmp.Compare(b.DelayNS, a.DelayNS), cmp.Compare(a.Category, b.Category),

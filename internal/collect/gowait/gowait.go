@@ -138,6 +138,9 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	c.absences = findAbsences(b, layout, p.Bias)
 	c.absences.missing = errors.Join(c.absences.missing, c.unverified)
 	c.table, c.blind = findSemtable(p, b, layout)
+	if (probes.queueSlot != 0 || probes.dequeueSlot != 0) && c.table == nil {
+		return nil, &TargetError{fmt.Sprintf("%s or %s is inlined into its caller, and the table of semaphores is not found: %v", funcQueue, funcDequeue, c.blind)}
+	}
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
 		c.attach = attachUprobeMulti
@@ -191,7 +194,10 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 	variables := map[string]any{
 		bpf.GowaitVarLayout:            layout,
 		bpf.GowaitVarAbsenceLayout:     c.absences.layout,
-		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 4 * 3,
+		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 2,
+	}
+	if c.table != nil {
+		variables[bpf.GowaitVarSemtable] = c.table.addr
 	}
 	if err := errors.Join(c.describeTarget(spec), setVariables(spec, variables)); err != nil {
 		return err
