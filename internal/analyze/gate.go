@@ -144,7 +144,9 @@ func (g *Gate) evaluate(d *Diff, x *comparison, t gateTarget) GateRow {
 	case e.low == nil || e.high == nil || x.differ != "":
 		return undecided("%s, but these recordings give no interval between runs", e.what)
 	case t.q != nil && !x.waitsEnough(t.q):
-		return undecided("%s, but fewer than %d waits in some run: too rare to tell", e.what, leastWaits)
+		r := &d.Rows[x.rowOf[t.q]]
+		return undecided("%s, but %s is too rare to be tested: %d and %d waits on the sides, fewer than %d in some run",
+			e.what, r.Name, r.Baseline.Contentions, r.Candidate.Contentions, leastWaits)
 	case g.Above && *e.low <= g.bound() || !g.Above && *e.high >= g.bound():
 		bound := "no change"
 		if g.bound() != 0 {

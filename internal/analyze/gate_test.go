@@ -189,7 +189,7 @@ func TestGateThatNamesNothingIsLoud(t *testing.T) {
 	base, cand := series(0, 8, noisy(1, nil)), series(1, 8, noisy(2, nil))
 	o := Options{Paired: true, FailOn: []string{"lock:typo>+5%"}}
 	d := mustCompare(t, base, cand, o)
-	const want = `nothing was checked: neither side has a lock "typo"; there is "hot", "warm", "cool"`
+	const want = `nothing was checked: no lock is called "typo" on either side; there is "hot", "warm", "cool"`
 	if g := d.Gate[0]; g.Tripped || !g.Inconclusive || g.Reason != want {
 		t.Errorf("%+v", g)
 	}
@@ -336,7 +336,7 @@ func TestGateOnARareRowIsUndecided(t *testing.T) {
 	}
 	for _, expr := range []string{"lock:rare>+10%", "lock:rare>+0ns", "root:main.other>+10%"} {
 		d := mustCompare(t, rare(0, 1), rare(1, 1.5), Options{Paired: true, FailOn: []string{expr}})
-		if g := d.Gate[0]; outcome(d) != "undecided" || !strings.Contains(g.Reason, "fewer than 50 waits in some run") {
+		if g := d.Gate[0]; outcome(d) != "undecided" || !strings.Contains(g.Reason, "too rare to be tested: 16 and 16 waits on the sides, fewer than 50 in some run") {
 			t.Errorf("%+v", g)
 		}
 		if r := lockRow(t, d, "rare"); r.Verdict != TooRare || r.Tested {

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,25 +39,41 @@ func (g *Gate) target(qs []*quantity) gateTarget {
 				len(found), g.Name, nameSome(found))}
 		}
 	}
-	missing := fmt.Sprintf("nothing was checked: neither side has a %s %q", g.By, g.Name)
 	if fixedNames[g.By] != "" { // a kind of wait that these recordings cannot see
 		return gateTarget{missing: fmt.Sprintf("nothing was checked: %s is not captured on both sides", g.Name)}
 	}
-	if some := nameSome(slices.DeleteFunc(slices.Clone(qs), func(q *quantity) bool { return q.by != g.By })); some != "" {
+	missing := fmt.Sprintf("nothing was checked: no %s is called %q on either side", g.By, g.Name)
+	if some := nameSome(g.alike(qs)); some != "" {
 		missing += "; there is " + some
 	}
 	return gateTarget{missing: missing}
 }
 
-// nameSome names the quantities that wait most.
+// alike are the quantities that a gate may mean: those whose names hold its, or
+// else all of their table.
+func (g *Gate) alike(qs []*quantity) []*quantity {
+	var all, holding []*quantity
+	for _, q := range qs {
+		if q.by != g.By {
+			continue
+		}
+		all = append(all, q)
+		if strings.Contains(strings.ToLower(q.name), strings.ToLower(g.Name)) {
+			holding = append(holding, q)
+		}
+	}
+	if len(holding) > 0 {
+		return holding
+	}
+	return all
+}
+
+// nameSome names those of some quantities that wait most.
 func nameSome(qs []*quantity) string {
 	const few = 3
 	most := func(q *quantity) int64 { return max(q.cells.total(0).delay, q.cells.total(1).delay) }
 	slices.SortFunc(qs, func(a, b *quantity) int {
-		if d := most(b) - most(a); d != 0 {
-			return int(max(min(d, 1), -1))
-		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.name, b.name))
 	})
 	var names []string
 	for _, q := range qs[:min(len(qs), few)] {
