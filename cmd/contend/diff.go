@@ -51,14 +51,11 @@ func runDiff(o diffOptions, baseline, candidate string, stdin io.Reader, stdout,
 	if baseline == "-" && candidate == "-" {
 		return usagef("there is only one standard input: - stands for one side")
 	}
-	base, warnings, err := o.input(stdin).Side(baseline)
+	sides, warnings, err := o.input(stdin).Sides(baseline, candidate)
 	if err != nil {
 		return err
 	}
-	cand, more, err := o.input(stdin).Side(candidate)
-	if err != nil {
-		return err
-	}
+	base, cand := sides[0], sides[1]
 	if base.Name == cand.Name {
 		base.Name, cand.Name = toldApart(baseline, candidate)
 	}
@@ -68,7 +65,7 @@ func runDiff(o diffOptions, baseline, candidate string, stdin io.Reader, stdout,
 	if err != nil {
 		return err
 	}
-	d.Warnings = append(append(d.Warnings, warnings...), more...)
+	d.Warnings = append(d.Warnings, warnings...)
 	if o.strict && len(d.Unlike) > 0 {
 		return usagef("--strict refuses to compare unlike things: %s", strings.Join(d.Unlike, "; "))
 	}

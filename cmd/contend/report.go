@@ -190,7 +190,7 @@ func (o *viewOptions) read(path string, stdin io.Reader) (analyze.Side, []string
 
 // input says how files of other tools are to be read.
 func (o *viewOptions) input(stdin io.Reader) input.Options {
-	return input.Options{Unit: time.Duration(o.unit), Stdin: stdin}
+	return input.Options{Unit: time.Duration(o.unit), Stdin: stdin, Profile: o.profile}
 }
 
 // since takes an earlier snapshot of the same process's cumulative profile off

@@ -95,15 +95,11 @@ func (v viewed) Fetch(name string, _, _ time.Duration) (*profile.Profile, string
 }
 
 func viewedProfiles(name string, paths []string) (viewed, error) {
-	var sides []analyze.Side
-	for _, path := range paths {
-		side, _, err := input.Side(path)
-		if err != nil {
-			return nil, err
-		}
-		sides = append(sides, side)
+	sides, _, err := input.Options{Profile: name}.Sides(paths...)
+	if err != nil {
+		return nil, err
 	}
-	name, err := analyze.ChooseProfile(sides, name)
+	name, err = analyze.ChooseProfile(sides, name)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ var profileOrder = []string{recording.Waits, recording.Block, recording.Mutex, r
 // order, and in either case one that every run has.
 func ChooseProfile(sides []Side, want string) (string, error) {
 	var missing string
-	has := func(name string) bool {
+	name := FirstCommon(want, func(name string) bool {
 		for _, s := range sides {
 			for _, r := range s.Runs {
 				if r.Profiles[name] == nil {
@@ -102,19 +102,40 @@ func ChooseProfile(sides []Side, want string) (string, error) {
 			}
 		}
 		return true
-	}
-	if want != "" {
-		if !has(want) {
-			return "", usagef("%s has no profile %q; it has %s", missing, want, heldBy(sides))
-		}
-		return want, nil
-	}
-	for _, name := range profileOrder {
-		if has(name) {
-			return name, nil
-		}
+	})
+	switch {
+	case name != "":
+		return name, nil
+	case want != "":
+		return "", usagef("%s has no profile %q; it has %s", missing, want, heldBy(sides))
 	}
 	return "", fmt.Errorf("no profile of waits that every recording has: %s", heldBy(sides))
+}
+
+// FirstCommon is the profile that ChooseProfile takes where allHave tells which
+// ones every run has; "" where there is none.
+func FirstCommon(want string, allHave func(name string) bool) string {
+	order := profileOrder
+	if want != "" {
+		order = []string{want}
+	}
+	for _, name := range order {
+		if allHave(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Needed tells whether the analysis of one profile reads another one beside it.
+func Needed(chosen, other string) bool {
+	switch other {
+	case chosen, recording.OffCPU:
+		return true
+	case recording.Holders, recording.Chains, recording.Parks:
+		return chosen == recording.Waits
+	}
+	return false
 }
 
 // heldBy lists the profiles found, for a message.

@@ -36,6 +36,9 @@ type Options struct {
 	Unit time.Duration
 	// Stdin is read for the path "-".
 	Stdin io.Reader
+	// Profile is the one that will be analyzed; "" is the default, as
+	// analyze.ChooseProfile takes it.
+	Profile string
 
 	maxText int64 // in place of the constant, in tests
 }

@@ -1,8 +1,12 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"os"
+
+	"github.com/google/pprof/profile"
 )
 
 // Bounds on a profile, so that a damaged or hostile file ends in an error and
@@ -31,10 +35,9 @@ const (
 	sampleLabel  = 3
 )
 
-// checkParsed refuses an unpacked profile that would take more than limit bytes
-// of memory to parse.
-func checkParsed(b []byte, limit int64) error {
-	var total int64
+// checkParsed estimates the memory that parsing an unpacked profile takes, and
+// refuses one that would take more than limit bytes.
+func checkParsed(b []byte, limit int64) (total int64, _ error) {
 	samples := 0
 	err := eachField(b, func(field int, payload []byte) {
 		switch field {
@@ -52,13 +55,44 @@ func checkParsed(b []byte, limit int64) error {
 		total += costMessage + costNumber*numbers(payload)
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if total > limit {
-		return fmt.Errorf("parsing it would take about %d MiB of memory (%d samples), more than the %d MiB that contend allows a profile: refused",
+		return total, fmt.Errorf("parsing it would take about %d MiB of memory (%d samples), more than the %d MiB that contend allows a profile: refused",
 			total>>20, samples, limit>>20)
 	}
-	return nil
+	return total, nil
+}
+
+// Budget bounds the memory that several profiles take together, by the same
+// estimate that bounds each. The zero value is that of one command: two of the
+// largest profiles, and as much again.
+type Budget struct {
+	used  int64
+	limit int64 // in place of maxTotal, in tests
+}
+
+const maxTotal int64 = 4 * maxParsed
+
+// ProfileWithin reads one profile, unless the profiles read before on the same
+// budget leave no room for it.
+func (r *Recording) ProfileWithin(name string, b *Budget) (*profile.Profile, error) {
+	limit := cmp.Or(b.limit, maxTotal)
+	f, err := os.Open(r.profilePath(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, size, err := readProfile(f, maxUnpacked, min(maxParsed, limit-b.used))
+	b.used += size
+	if size <= maxParsed && b.used > limit {
+		return nil, fmt.Errorf("%s: the profiles up to this one take about %d MiB of memory, more than the %d MiB that contend allows a command: give fewer runs",
+			f.Name(), b.used>>20, limit>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return p, nil
 }
 
 // numbers is how many varints a payload can hold at most.

@@ -70,8 +70,10 @@ func (r *Recording) checkFiles() error {
 
 // Profile reads the profile of that name; fs.ErrNotExist if the recording has none.
 func (r *Recording) Profile(name string) (*profile.Profile, error) {
-	return ReadProfile(filepath.Join(r.Path, name+".pb.gz"))
+	return ReadProfile(r.profilePath(name))
 }
+
+func (r *Recording) profilePath(name string) string { return filepath.Join(r.Path, name+".pb.gz") }
 
 // Profiles names the profiles that the recording holds, sorted.
 func (r *Recording) Profiles() ([]string, error) {
@@ -139,41 +141,42 @@ func ReadProfile(path string) (*profile.Profile, error) {
 // DecodeProfile reads one pprof file, gzipped or not, within the bounds on a
 // profile's size.
 func DecodeProfile(r io.Reader) (*profile.Profile, error) {
-	return readProfile(r, maxUnpacked, maxParsed)
+	p, _, err := readProfile(r, maxUnpacked, maxParsed)
+	return p, err
 }
 
 // readProfile reads a profile of at most unpacked bytes that takes at most
-// parsed bytes of memory.
-func readProfile(r io.Reader, unpacked, parsed int64) (*profile.Profile, error) {
+// parsed bytes of memory, and tells how many it takes.
+func readProfile(r io.Reader, unpacked, parsed int64) (p *profile.Profile, size int64, _ error) {
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(2)
 	if len(magic) == 0 {
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
+			return nil, 0, err
 		}
-		return nil, errors.New("not a pprof profile: the file is empty")
+		return nil, 0, errors.New("not a pprof profile: the file is empty")
 	}
 	r = in
 	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		if r, err = gzip.NewReader(in); err != nil {
-			return nil, fmt.Errorf("damaged gzip: %w", err)
+			return nil, 0, fmt.Errorf("damaged gzip: %w", err)
 		}
 	}
 	b, err := readAtMost(r, unpacked)
 	if err != nil {
-		return nil, fmt.Errorf("cannot unpack: %w", err)
+		return nil, 0, fmt.Errorf("cannot unpack: %w", err)
 	}
-	if err := checkParsed(b, parsed); err != nil {
-		return nil, err
+	if size, err = checkParsed(b, parsed); err != nil {
+		return nil, size, err
 	}
-	p, err := profile.ParseUncompressed(b)
+	p, err = profile.ParseUncompressed(b)
 	if err != nil {
-		return nil, fmt.Errorf("not a pprof profile, or a damaged one: %w", err)
+		return nil, 0, fmt.Errorf("not a pprof profile, or a damaged one: %w", err)
 	}
 	if err := p.CheckValid(); err != nil {
-		return nil, fmt.Errorf("the profile does not hold together: %w", err)
+		return nil, 0, fmt.Errorf("the profile does not hold together: %w", err)
 	}
-	return p, nil
+	return p, size, nil
 }
 
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {

@@ -197,7 +197,7 @@ func TestReadProfileRefuses(t *testing.T) {
 		"cut field":            {[]byte{fieldSample<<3 | 2, 9, 1}, "ends within a field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readProfile(bytes.NewReader(c.in), 64<<10, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := readProfile(bytes.NewReader(c.in), 64<<10, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want something about %q", err, c.want)
 			}
 		})
@@ -234,7 +234,7 @@ func FuzzReadProfile(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if p, err := readProfile(bytes.NewReader(in), 1<<20, 16<<20); err == nil {
+		if p, _, err := readProfile(bytes.NewReader(in), 1<<20, 16<<20); err == nil {
 			if err := p.CheckValid(); err != nil {
 				t.Errorf("accepted an invalid profile: %v", err)
 			}
