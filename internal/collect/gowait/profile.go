@@ -44,6 +44,10 @@ type sampleKey struct {
 	reason, class, lock, open, site, charge string
 	bucket                                  int
 	burst                                   int // from 1; 0 for none
+
+	// Of what a holder waited for:
+	holder string // where it released the lock at addr
+	on     uint64 // the lock that it waited for, 0 for anything else
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -108,6 +112,9 @@ func (b *builder) add(k sampleKey, v values) {
 		if k.addr != 0 {
 			s.NumLabel[recording.LabelLockAddr] = []int64{int64(k.addr)}
 		}
+		if k.on != 0 {
+			s.NumLabel[recording.LabelOnAddr] = []int64{int64(k.on)}
+		}
 		if k.burst != 0 {
 			s.NumLabel[recording.LabelBurst] = []int64{int64(k.burst)}
 		}
@@ -128,7 +135,7 @@ func (b *builder) add(k sampleKey, v values) {
 // labelsOf is the map of a sample's labels. Samples with the same labels share it: it
 // is not to be changed.
 func (b *builder) labelsOf(k sampleKey) map[string][]string {
-	k = sampleKey{reason: k.reason, class: k.class, lock: k.lock, open: k.open, site: k.site, charge: k.charge}
+	k = sampleKey{reason: k.reason, class: k.class, lock: k.lock, open: k.open, site: k.site, charge: k.charge, holder: k.holder}
 	if shared := b.labels[k]; shared != nil {
 		return shared
 	}
@@ -139,6 +146,7 @@ func (b *builder) labelsOf(k sampleKey) map[string][]string {
 		recording.LabelOpen:   k.open,
 		recording.LabelWaker:  k.site,
 		recording.LabelCharge: k.charge,
+		recording.LabelHolder: k.holder,
 	} {
 		if value != "" {
 			labels[label] = []string{value}
@@ -170,7 +178,8 @@ func (b *builder) siteLabel(id uint64) string {
 	if line.Function.Filename == "" { // a mark
 		return line.Function.Name
 	}
-	return fmt.Sprintf("%s %s:%d", line.Function.Name, line.Function.Filename, line.Line)
+	// A symbol's type arguments may hold spaces.
+	return fmt.Sprintf("%s %s:%d", symbolize.PrintedName(line.Function.Name), line.Function.Filename, line.Line)
 }
 
 // log2 is the largest power of two's exponent that is not above d, as the
