@@ -27,6 +27,9 @@ type observer struct {
 // attachTime is how long observers that do not say when they are ready are given.
 const attachTime = 2 * time.Second
 
+// stopTime is how long an observer may take to write what it has.
+const stopTime = 5 * time.Second
+
 func soon() error {
 	time.Sleep(attachTime)
 	return nil
@@ -89,6 +92,8 @@ func started(ctx context.Context, cmd *exec.Cmd, ready func() error) (func() err
 		if err := cmd.Process.Signal(unix.SIGINT); err != nil {
 			return err
 		}
+		late := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() }) // bpftrace 0.17 now and then ignores the signal
+		defer late.Stop()
 		err := cmd.Wait()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && ctx.Err() == nil {
