@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ var dir string
 func Main(m *testing.M) int {
 	var err error
 	if dir, err = os.MkdirTemp("", "livetest"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		log.Print(err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
@@ -67,7 +68,7 @@ type Child struct {
 // Start starts a target. up returns once its runtime is up.
 func Start(t testing.TB, cmd *exec.Cmd, up func(*Child)) *Child {
 	t.Helper()
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = t.Output()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
