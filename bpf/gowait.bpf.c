@@ -9,12 +9,14 @@
  *   (*semaRoot).dequeue  the waker takes a waiter out, and makes it ready right after
  *   semacquire1, the jump after CALL gopark: the waiter runs again
  *
- * and, in bursts, the slow paths by which locks are released: see holders.h.
+ * and, in bursts, the slow paths by which locks are released, and when goroutines
+ * stop running and run again: see holders.h and chains.h.
  * All are aggregated here; nothing crosses to user space per event.
  */
 #include "gowait.h"
 #include "events.h"
 #include "holders.h"
+#include "chains.h"
 
 /*
  * The waiters queued on addr, found in the runtime's own treap: called when an
@@ -115,6 +117,7 @@ static __always_inline void relearn(struct counters *c, struct lock_state *l, __
 	l->changed = window_start;
 	l->clock = burst_clock(burst_now(), window_start);
 	l->stale = 0;
+	l->claimed = l->dequeued = window_start; /* who holds it is not known */
 	barrier();
 	read_once(l->seq) = l->seq + 1;
 }
@@ -181,6 +184,7 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	if (wait_sums >= wait_sums_with_waker) {
 		count(c, C_MERGED_WAKERS);
 		k->waker = 0;
+		k->bucket &= ~1;
 		v = bpf_map_lookup_elem(&waits, k);
 		if (v)
 			return v;
@@ -214,8 +218,10 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	l = lock(c, root, addr, &is_new);
 	if (l && pc && is_new && l->waiters)
 		l->waiters--; /* it was counted among those of before */
-	if (l)
+	if (l) {
 		lock_change(l, now, 1);
+		log_change(c, l, addr, now);
+	}
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_STARTS);
@@ -230,6 +236,9 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 		count(c, C_OVERWRITTEN);
 	gr->ready = 0;
 	gr->queued = now;
+	gr->again = lifo;
+	gr->before_addr = gr->key.addr;
+	gr->before_end = gr->ended;
 	gr->key.addr = addr;
 	gr->key.waker = 0;
 	gr->key.bucket = 0;
@@ -265,6 +274,7 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 {
 	__u64 wg = first_waiter(c, root, addr), waker, delay;
 	struct goroutine *waiter;
+	struct claimed took;
 	struct lock_state *l;
 	int is_new;
 
@@ -272,12 +282,14 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		return; /* another address of this root has waiters, this has none */
 	count(c, C_DEQUEUES);
 	l = lock(c, root, addr, &is_new);
-	if (l && l->waiters)
+	if (l && l->waiters) {
 		lock_change(l, now, -1);
+		log_change(c, l, addr, now);
+	}
 	waker = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 	/* Its release, just before this, did not know the lock yet. */
 	if (l && is_new && l->sampled) {
-		delay = claim(c, l, now);
+		delay = claim(c, l, now, &took);
 		if (delay)
 			charge(c, waker, addr, delay);
 	}
@@ -303,6 +315,7 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 	}
 	end_wait(c, waiter, delay, waker);
 	waiter->ready = now;
+	waiter->ended = now;
 }
 
 static __always_inline void on_run(struct counters *c, __u64 now, __u64 g)
@@ -342,22 +355,32 @@ static __always_inline void on_release(struct counters *c, __u64 now, enum relea
 				       __u64 g, __u64 sp, __u64 bp)
 {
 	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack;
+	struct releaser by = {.g = g, .now = now, .readers = 1, .first = first, .last = first};
+	struct claimed took[RW_SEMAS] = {};
+	struct hop_key hop = {};
 
-	delay[0] = claim_sema(c, first, now);
+	delay[0] = claim_sema(c, first, now, &took[0]);
 	if (how == RELEASE_READER || how == RELEASE_WRITER) {
 		for (int i = 1; i < RW_SEMAS; i++)
-			delay[i] = claim_sema(c, first + 4 * i, now);
+			delay[i] = claim_sema(c, first + 4 * i, now, &took[i]);
+		by.last = first + 4 * (RW_SEMAS - 1);
 	}
-	if (how == RELEASE_READER)
-		reader_part(c, lock, delay);
+	if (how == RELEASE_READER) {
+		by.readers = reader_part(c, lock, delay);
+		by.reads = 1;
+	}
 	if (how == RELEASE_WRITER)
 		forget_readers(lock);
 	if (!(delay[0] | delay[1] | delay[2]))
 		return;
 	stack = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	hop.stack = stack;
 	for (int i = 0; i < RW_SEMAS; i++) {
-		if (delay[i])
-			charge(c, stack, first + 4 * i, delay[i]);
+		if (!delay[i])
+			continue;
+		charge(c, stack, first + 4 * i, delay[i]);
+		hop.sema = first + 4 * i;
+		charge_hops(c, &took[i], &hop, &by);
 	}
 }
 
@@ -385,6 +408,22 @@ int gowait_release(struct pt_regs *ctx)
 		}
 		on_release(c, now, how, lock, g, sp, bp);
 	}
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_absence(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 gp = ctx->ax, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	enum absence_probe how = bpf_get_attach_cookie(ctx);
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now))
+		on_absence(c, now, how, g, gp, sp, bp);
 	leave(c);
 	return 0;
 }

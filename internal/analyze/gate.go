@@ -124,10 +124,12 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 	} else {
 		r := g.find(d.Rows)
 		if r == nil {
-			return undecided("neither side has %s %q", g.By, g.Name)
+			return undecided("no %s is called %q on either side%s", g.By, g.Name, x.alike(g, d.Rows))
 		}
 		ratio, low, high, estimate = r.Ratio, r.Low, r.High, r.Change
 		switch {
+		case r.Verdict == TooRare && (g.Relative || g.Delta):
+			return undecided("%s waited too rarely to be tested (%d and %d waits): see `too rare` in docs/reading-a-report.md", r.Name, r.Baseline.Contentions, r.Candidate.Contentions)
 		case r.Verdict == New || r.Verdict == Gone:
 			return g.evaluateOneSided(r, x, out, undecided)
 		case !g.Relative && !g.Delta:
@@ -181,6 +183,23 @@ func (g *Gate) evaluateOneSided(r *Row, x *comparison, out GateRow, undecided fu
 	}
 	out.Tripped = true
 	return out
+}
+
+// alike names the row that a gate may mean: one whose name holds its, or the largest.
+func (x *comparison) alike(g *Gate, rows []Row) string {
+	largest := ""
+	for i := range rows { // sorted by the size of the change
+		if rows[i].By != g.By {
+			continue
+		}
+		if strings.Contains(rows[i].Name, g.Name) {
+			return fmt.Sprintf("; there is %q", rows[i].Name)
+		}
+		if largest == "" {
+			largest = fmt.Sprintf("; the one that changed most is %q", rows[i].Name)
+		}
+	}
+	return largest
 }
 
 func (g *Gate) passes(v float64) bool {

@@ -28,7 +28,7 @@ type site struct {
 // rule, the name recorded with the sample, the acquiring sites. Instances
 // that share an acquiring site are one class.
 func (c *corpus) nameLocks() {
-	if c.options.By == ByInstance {
+	if c.options.By == ByInstance && len(c.sides) == 1 {
 		defer c.splitInstances()
 	}
 	names := c.instanceNames()

@@ -19,10 +19,12 @@ func TestBuiltinRulesParse(t *testing.T) {
 
 func TestRulesErrorsNameTheLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"idle:\n- name: x\n  att: [y]":                              "line 3: field att not found",
-		"lazy:\n- name: x":                                          "line 1: field lazy not found",
+		"idle:\n- name: x\n  att: [y]":                              `line 3: unknown key "att"; there are name, class`,
+		"lazy:\n- name: x":                                          `line 1: unknown key "lazy"; there are locks, idle`,
 		"idle:\n- name: x\n  at:\n  - '('":                          "line 4: error parsing regexp",
 		"idle:\n- name: x\n  class: [mutex]":                        `line 3: "mutex" is not a class`,
+		"renames:\n- from: x":                                       "line 2: rename 1 needs from and to",
+		"application:\n  onyl: [x]":                                 `line 2: unknown key "onyl"; there are include`,
 		"idle:\n- at: [x]":                                          "line 2: rule 1 of idle has no name",
 		"idle:\n- name: everything":                                 `line 2: rule "everything" matches every wait`,
 		"idle:\n- name: x\n  lock: [y]":                             `line 2: rule "x": lock is for locks`,

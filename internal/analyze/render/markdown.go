@@ -82,8 +82,10 @@ func (m *markdownWriter) table(t *table) {
 		m.printf("|\n")
 	}
 	m.details(t)
-	if t.note != "" {
-		m.printf("\n%s\n", markdownText(t.note))
+	for _, s := range []string{t.note, t.source} {
+		if s != "" {
+			m.printf("\n%s\n", markdownText(s))
+		}
 	}
 }
 

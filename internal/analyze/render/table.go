@@ -43,6 +43,8 @@ type table struct {
 	cols  []column
 	rows  []row
 	note  string // printed under it
+	// source says what share of what the table shows, and the command for it alone.
+	source string
 }
 
 type column struct {

@@ -217,8 +217,10 @@ func (t *textWriter) table(tb *table) {
 		t.row(r.cells, widths, gap)
 		t.details(r.details)
 	}
-	if tb.note != "" {
-		t.hanging("", 0, tb.note)
+	for _, s := range []string{tb.note, tb.source} {
+		if s != "" {
+			t.hanging("", 0, s)
+		}
 	}
 }
 

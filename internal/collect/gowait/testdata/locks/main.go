@@ -76,6 +76,12 @@ func main() {
 			led = barge(k, time.Duration(rounds)*time.Millisecond, hold, 0)
 		case "rwbarge":
 			led = rwbarge(k, time.Duration(rounds)*time.Millisecond, hold)
+		case "chain":
+			led = chain(k, rounds, hold)
+		case "sync":
+			led = syncing(k, rounds, hold)
+		case "network":
+			led = network(k, rounds, hold)
 		case "park":
 			p.park(k)
 		case "release":
