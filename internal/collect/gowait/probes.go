@@ -98,6 +98,13 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 	return p, err
 }
 
+// Probes looks for everything that is probed in a program: err says why its waits
+// cannot be measured, noRun why the time on the run queue cannot.
+func Probes(b *symbolize.Binary) (noRun, err error) {
+	p, err := findProbes(b)
+	return p.noRun, err
+}
+
 // findRun finds where a waiter runs again in semacquire1. Profile-guided builds may
 // have gopark inlined there, with its call of mcall.
 func findRun(b *symbolize.Binary) (symbolize.ProbePoint, error) {
