@@ -115,7 +115,7 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 		return out
 	}
 	var ratio, low, high *float64
-	estimate := 0.0
+	estimate, rare := 0.0, ""
 	if g.By == "throughput" {
 		if d.Throughput == nil || d.Throughput.Ratio == nil {
 			return undecided("the throughput of these recordings is unknown")
@@ -127,9 +127,10 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 			return undecided("no %s is called %q on either side%s", g.By, g.Name, x.alike(g, d.Rows))
 		}
 		ratio, low, high, estimate = r.Ratio, r.Low, r.High, r.Change
+		if r.Verdict == TooRare {
+			rare = fmt.Sprintf("%s is too rare to be tested: %d and %d waits on the sides", r.Name, r.Baseline.Contentions, r.Candidate.Contentions)
+		}
 		switch {
-		case r.Verdict == TooRare && (g.Relative || g.Delta):
-			return undecided("%s waited too rarely to be tested (%d and %d waits): see `too rare` in docs/reading-a-report.md", r.Name, r.Baseline.Contentions, r.Candidate.Contentions)
 		case r.Verdict == New || r.Verdict == Gone:
 			return g.evaluateOneSided(r, x, out, undecided)
 		case !g.Relative && !g.Delta:
@@ -151,6 +152,9 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 	if !g.Relative && !g.Delta {
 		out.Tripped = true
 		return out
+	}
+	if rare != "" {
+		return undecided("%s, but %s", what, rare)
 	}
 	if low == nil || high == nil || x.differ != "" {
 		return undecided("%s, but these recordings give no interval between runs", what)

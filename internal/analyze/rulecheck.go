@@ -17,7 +17,8 @@ type RulesCheck struct {
 }
 
 // RuleUse is one rule. What it matched but did not take, an earlier rule of its
-// section, or of one tried before, took.
+// section, or of one tried before, took. A pattern of application matches samples
+// with such a frame; a rename takes names, which are counted as its samples.
 type RuleUse struct {
 	Section   string `json:"section"`
 	Rule      string `json:"rule"`
@@ -63,8 +64,39 @@ func CheckRules(side Side, o Options) (*RulesCheck, error) {
 	for _, use := range order {
 		out.Rules = append(out.Rules, *use)
 	}
+	for i, r := range rules.renames {
+		n := rules.renamed[i]
+		out.Rules = append(out.Rules, RuleUse{Section: "renames", Rule: r.From.re.String() + " → " + r.To.s, Line: r.From.line, Matched: n, Taken: n})
+	}
+	if o.Rules != nil {
+		out.Rules = append(out.Rules, c.applicationUses(&o.Rules.Application)...)
+	}
 	slices.SortStableFunc(out.Rules, func(a, b RuleUse) int { return boolInt(a.Builtin) - boolInt(b.Builtin) })
 	return out, nil
+}
+
+// applicationUses tells how much each pattern of what is application code matched.
+func (c *corpus) applicationUses(a *Application) (uses []RuleUse) {
+	for _, list := range []struct {
+		name     string
+		patterns []pattern
+	}{{"include", a.Include}, {"exclude", a.Exclude}, {"only", a.Only}} {
+		for _, p := range list.patterns {
+			use := RuleUse{Section: "application", Rule: list.name + " " + p.re.String(), Line: p.line}
+			hit := map[*function]bool{}
+			for _, f := range c.table.funcs {
+				hit[f] = p.re.MatchString(f.name)
+			}
+			c.sides[0].forEach(func(_ *runData, r *row) {
+				if slices.ContainsFunc(r.stack.frames, func(f *frame) bool { return hit[f.fn] }) {
+					use.MatchedNS, use.Matched = add(use.MatchedNS, r.delay), use.Matched+1
+				}
+			})
+			use.TakenNS, use.Taken = use.MatchedNS, use.Matched
+			uses = append(uses, use)
+		}
+	}
+	return uses
 }
 
 func boolInt(b bool) int {

@@ -47,6 +47,7 @@ type ruleSet struct {
 	waits      []waitRule
 	apps       []Application // the user's first
 	renames    []Rename
+	renamed    []int64   // how many names each of them changed
 	all        []setRule // every rule, the user's first
 	known      map[verdict]*verdict
 	keys       map[verdictKey]*verdictKey
@@ -78,6 +79,7 @@ func newRuleSet(user *Rules) *ruleSet {
 		}
 		rs.apps = append(rs.apps, src.Application)
 		rs.renames = append(rs.renames, src.Renames...)
+		rs.renamed = make([]int64, len(rs.renames))
 	}
 	return rs
 }
@@ -107,8 +109,11 @@ var sectionCategory = map[string]category{"blocked": catBlocked, "backpressure":
 
 // rename is the name that the rules give to a function or a lock.
 func (rs *ruleSet) rename(name string) string {
-	for _, r := range rs.renames {
-		name = r.From.re.ReplaceAllString(name, r.To.s)
+	for i, r := range rs.renames {
+		if r.From.re.MatchString(name) {
+			name = r.From.re.ReplaceAllString(name, r.To.s)
+			rs.renamed[i]++
+		}
 	}
 	return name
 }

@@ -208,7 +208,7 @@ func idleTable(r *analyze.Report, limit int) table {
 // handedOverTable lists who woke whom through a channel, a select or a Cond, and how
 // long the woken took to run.
 func handedOverTable(r *analyze.Report, limit int) table {
-	t := table{id: "handed-over", title: "hand-overs: woken through channels, select and Cond", cols: []column{text("woken in"), text("by"), text("waited as"),
+	t := table{id: "handed-over", title: "hand-overs: woken through channels, select and Cond", cols: []column{text("woken in"), text("by"), extra(text("waited as")),
 		number("wakes"), number("wait"), number("woken → running"), number("each")}}
 	var shown, whole int64
 	for i, h := range r.HandedOver {
@@ -224,6 +224,18 @@ func handedOverTable(r *analyze.Report, limit int) table {
 	t.note = leftOver(len(r.HandedOver), len(t.rows))
 	t.source = covering(shown, whole, "time from woken to running")
 	return t
+}
+
+// handedOverFact is the table in one line.
+func handedOverFact(r *analyze.Report) string {
+	var wakes, queued int64
+	for _, h := range r.HandedOver {
+		wakes, queued = wakes+h.Wakes, queued+h.RunQueueNS
+	}
+	if wakes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s hand-overs, woken → running %s each", count(float64(wakes)), duration(float64(queued)/float64(wakes)))
 }
 
 // slowHandOvers tells whether hand-overs keep those who were woken from running for

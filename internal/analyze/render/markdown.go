@@ -82,10 +82,14 @@ func (m *markdownWriter) table(t *table) {
 		m.printf("|\n")
 	}
 	m.details(t)
-	for _, s := range []string{t.note, t.source} {
-		if s != "" {
-			m.printf("\n%s\n", markdownText(s))
-		}
+	if t.note != "" {
+		m.printf("\n%s\n", markdownText(t.note))
+	}
+	switch {
+	case t.command != "":
+		m.printf("\n%s: %s\n", markdownText(t.source), markdownName(t.command))
+	case t.source != "":
+		m.printf("\n%s\n", markdownText(t.source))
 	}
 }
 

@@ -49,6 +49,9 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 func reportVerdict(r *analyze.Report) verdict {
 	if len(r.Locks) == 0 && r.Profile == recording.OffCPU {
 		// A goroutine that waits for a lock seldom takes its thread off the CPU.
+		if r.Totals.BlockedNS == 0 && len(r.Idle) > 0 {
+			return verdict{word: "idle", text: "threads were off the CPU for want of work only; record waits to see locks"}
+		}
 		return verdict{word: "locks not captured", text: "threads off the CPU alone were; record waits to see locks"}
 	}
 	if len(r.Locks) == 0 {
@@ -62,7 +65,7 @@ func reportVerdict(r *analyze.Report) verdict {
 		}
 		return verdict{word: "leads", name: short(l.Name), text: s}
 	}
-	if all := lockWait(r); float64(all) < trifle*float64(r.Totals.WallNS) {
+	if all := lockTime(r); float64(all) < trifle*float64(r.Totals.WallNS) {
 		return verdict{word: "no contention", text: fmt.Sprintf("next to no lock contention in %s: %s in all, most of it for %s%s",
 			runsOf(r), duration(float64(all)), short(l.Name), modeNote(r))}
 	}
@@ -76,13 +79,6 @@ func reportVerdict(r *analyze.Report) verdict {
 // trifle is the share of the time, of one goroutine, below which waiting for locks is
 // not worth a headline.
 const trifle = 0.001
-
-func lockWait(r *analyze.Report) (ns int64) {
-	for _, l := range r.Locks {
-		ns += l.DelayNS
-	}
-	return ns
-}
 
 // modeNote reminds what the capture could not have seen.
 func modeNote(r *analyze.Report) string {
@@ -140,6 +136,9 @@ func reportFacts(r *analyze.Report) []string {
 	if s := captured(r); s != "" {
 		out = append(out, s)
 	}
+	if s := handedOverFact(r); s != "" && !slowHandOvers(r) {
+		out = append(out, s)
+	}
 	return out
 }
 
@@ -185,18 +184,24 @@ func reportTables(r *analyze.Report, o Options) ([]table, error) {
 	case analyze.ByPair:
 		return []table{pairsTable(r, o.Limit).from(o, o.By)}, nil
 	case "", analyze.ByLock, analyze.ByInstance:
-		out := []table{lockTable(r, o.Limit).from(o, orWord(o.By, analyze.ByLock))}
+		var out []table
+		idle := r.Totals.BlockedNS == 0 && len(r.Idle) > 0
+		if len(r.Locks) > 0 || !idle || r.Profile != recording.OffCPU {
+			out = append(out, lockTable(r, o.Limit).from(o, orWord(o.By, analyze.ByLock)))
+		}
 		if len(r.Chains) > 0 {
 			out = append(out, chainTable(r, o.few).from(o, ""))
 		}
-		out = append(out, boundaryTable(r, o.few).from(o, analyze.ByBoundary))
+		if len(r.Boundaries) > 0 || !idle {
+			out = append(out, boundaryTable(r, o.few).from(o, analyze.ByBoundary))
+		}
 		if len(r.Elsewhere) > 0 {
 			out = append(out, elsewhereTable(r, o.few).from(o, ""))
 		}
 		if len(r.HandedOver) > 0 && (o.full || slowHandOvers(r)) {
 			out = append(out, handedOverTable(r, o.few).from(o, ""))
 		}
-		if len(r.Idle) > 0 && (o.full || r.Totals.BlockedNS == 0) {
+		if len(r.Idle) > 0 && (o.full || idle) {
 			out = append(out, idleTable(r, o.few).from(o, ""))
 		}
 		if o.full {
@@ -226,7 +231,7 @@ func (t table) from(o Options, by string) table {
 	if by != "" {
 		command += " --by " + by
 	}
-	t.source = orWord(t.source, "all there is") + ": " + command
+	t.source, t.command = orWord(t.source, "all there is"), command
 	return t
 }
 

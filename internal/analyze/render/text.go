@@ -217,10 +217,16 @@ func (t *textWriter) table(tb *table) {
 		t.row(r.cells, widths, gap)
 		t.details(r.details)
 	}
-	for _, s := range []string{tb.note, tb.source} {
-		if s != "" {
-			t.hanging("", 0, s)
-		}
+	if tb.note != "" {
+		t.hanging("", 0, tb.note)
+	}
+	switch one := tb.reproduced(); {
+	case one == "":
+	case tb.command == "" || utf8.RuneCountInString(one) <= t.width:
+		t.hanging("", 0, one)
+	default: // a command stays whole, to be copied
+		t.hanging("", 0, tb.source+":")
+		t.line("  " + tb.command)
 	}
 }
 

@@ -155,6 +155,40 @@ func syncing(k, rounds int, busy time.Duration) ledger {
 	})
 }
 
+// flush has k goroutines write to one file and to the disk under a mutex.
+func flush(k, rounds int) ledger {
+	f, err := os.CreateTemp(".", "flush")
+	if err != nil {
+		panic(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	page := make([]byte, 1<<20)
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	for range k {
+		done.Go(func() {
+			for range rounds {
+				appendTo(&mu, f, page)
+			}
+		})
+	}
+	done.Wait()
+	return ledger{}
+}
+
+//go:noinline
+func appendTo(mu *sync.Mutex, f *os.File, page []byte) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, err := f.WriteAt(page, 0); err != nil {
+		panic(err)
+	}
+	if err := f.Sync(); err != nil {
+		panic(err)
+	}
+}
+
 // network reads from a peer that lets it wait.
 func network(k, rounds int, busy time.Duration) ledger {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -194,4 +228,42 @@ func network(k, rounds int, busy time.Duration) ledger {
 		}
 		return from, nanos()
 	})
+}
+
+// feed has a worker wait for a queue whose producer waits for a mutex before each
+// thing it puts in.
+func feed(rounds int, hold time.Duration) ledger {
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	queue := make(chan int)
+	done.Go(func() { worker(queue) })
+	for range rounds {
+		mu.Lock()
+		put := make(chan struct{})
+		go func() {
+			produce(&mu, queue)
+			close(put)
+		}()
+		until(func() bool { return waiters(&mu) == 1 })
+		time.Sleep(hold)
+		mu.Unlock()
+		<-put
+	}
+	close(queue)
+	done.Wait()
+	return ledger{Waits: int64(rounds)}
+}
+
+//go:noinline
+func produce(mu *sync.Mutex, queue chan<- int) {
+	mu.Lock() // @produce
+	mu.Unlock()
+	queue <- 1 // @put
+}
+
+//go:noinline
+func worker(queue <-chan int) {
+	for range queue { // @worker
+		sink.Add(1)
+	}
 }

@@ -80,8 +80,12 @@ func main() {
 			led = chain(k, rounds, hold)
 		case "sync":
 			led = syncing(k, rounds, hold)
+		case "flush":
+			led = flush(k, rounds)
 		case "network":
 			led = network(k, rounds, hold)
+		case "feed":
+			led = feed(rounds, hold)
 		case "park":
 			p.park(k)
 		case "release":
