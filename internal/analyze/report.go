@@ -86,7 +86,7 @@ type Lock struct {
 	WaitingAvg   float64  `json:"waiting_avg"`
 	HeldUpShare  *float64 `json:"held_up_share"`          // wall time with at least one waiter ÷ wall
 	HeldUpNote   string   `json:"held_up_note,omitempty"` // how the shares of several instances were combined
-	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare
+	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare, of a lock with one instance
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
 	Instances    int      `json:"instances"` // the most that one process had
