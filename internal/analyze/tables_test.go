@@ -20,3 +20,30 @@ func TestCeilingOfOneInstance(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownIsNotZero: what one side does not know does not make the sides unlike.
+func TestUnknownIsNotZero(t *testing.T) {
+	run := func(process int, h *recording.HostWindow) Side {
+		m := manifest(process, 0)
+		m.Host = h
+		return Side{Runs: []Run{waitsRun(knownWaits(), m)}}
+	}
+	host := func(steal float64, throttles int64) *recording.HostWindow {
+		return &recording.HostWindow{Before: &recording.HostState{CPUs: 2, Steal: new(1.0), Throttles: new(int64(7))},
+			After: &recording.HostState{CPUs: 2, Steal: new(1 + steal), Throttles: new(7 + throttles)}}
+	}
+	for _, test := range []struct {
+		baseline, candidate *recording.HostWindow
+		unlike              int
+	}{
+		{host(0.6, 3), nil, 0},
+		{nil, host(0.6, 3), 0},
+		{host(0.6, 3), &recording.HostWindow{Before: &recording.HostState{CPUs: 2}, After: &recording.HostState{CPUs: 2}}, 0},
+		{host(0.6, 3), host(0, 0), 2},
+		{host(0.6, 3), host(0.6, 3), 0},
+	} {
+		if d := mustCompare(t, run(1, test.baseline), run(2, test.candidate), Options{}); len(d.Unlike) != test.unlike {
+			t.Errorf("%d facts, want %d: %q", len(d.Unlike), test.unlike, d.Unlike)
+		}
+	}
+}
