@@ -47,3 +47,23 @@ func TestUnknownIsNotZero(t *testing.T) {
 		}
 	}
 }
+
+// TestStateChangesAreOfAverages: twice as fast at twice the wait a message leaves the
+// blocked time of a message as it was, and doubles the goroutines that wait.
+func TestStateChangesAreOfAverages(t *testing.T) {
+	base := series(0, 10, noisy(1, nil))
+	cand := series(1, 10, noisy(2, map[string]float64{"hot": 2, "warm": 2, "cool": 2}))
+	for _, r := range cand.Runs {
+		r.Manifest.Operations.Count *= 4
+	}
+	d := mustCompare(t, base, cand, Options{Paired: true})
+	if r := d.Rows[0]; r.By != "total" || *r.High >= 1 {
+		t.Errorf("a message waits %+v", r)
+	}
+	if len(d.States) == 0 || d.States[0].State != "lock" || *d.States[0].Low <= 1.8 {
+		t.Errorf("states %+v", d.States)
+	}
+	if d := mustCompare(t, Side{Runs: base.Runs[:1]}, Side{Runs: cand.Runs[:1]}, Options{Paired: true}); d.States != nil {
+		t.Errorf("one pair: %+v", d.States)
+	}
+}

@@ -227,7 +227,7 @@ func diffKinds(d *analyze.Diff) table {
 
 func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 	change := figure(verdictText(r), verdictSort(r))
-	change.mark = mark(d, r)
+	change.mark = mark(r)
 	return []cell{
 		name,
 		waitingChange(d, r),

@@ -201,6 +201,10 @@ func fixtureDiff() *analyze.Diff {
 			row("handoff", "", 25e3, 24e3, 0.9, 1.1, ""),
 			row("runtime", "", 10, 11, 0.5, 2.1, ""),
 		},
+		States: []analyze.StateChange{
+			{State: "lock", Effect: analyze.Effect{Center: pointer(1.31), Low: pointer(1.2), High: pointer(1.4), N: 10}},
+			{State: "backpressure", Effect: analyze.Effect{Center: pointer(1.7), Low: pointer(1.5), High: pointer(1.9), N: 10}},
+			{State: "handoff", Effect: analyze.Effect{Center: pointer(1.01), Low: pointer(0.9), High: pointer(1.1), N: 10}}},
 		Throughput: &analyze.Change{Name: "throughput", Unit: "op/s", Baseline: 88100, Candidate: 79400, Ratio: pointer(0.901), Low: pointer(0.876), High: pointer(0.929), N: 10},
 		Latency: []analyze.Change{{Name: "end_to_end p50", Unit: "ns", Baseline: 1.1e6, Candidate: 1.2e6, Ratio: pointer(1.1), Low: pointer(1.0), High: pointer(1.2), N: 10},
 			{Name: "end_to_end p99", Unit: "ns", Baseline: 4.1e6, Candidate: 6.0e6, Ratio: pointer(1.46), Low: pointer(1.2), High: pointer(1.7), N: 10}},
