@@ -64,11 +64,15 @@ type Value struct {
 	MeanNS      float64  `json:"mean_ns"`
 	WaitingAvg  float64  `json:"waiting_avg"`
 	HeldUpShare *float64 `json:"held_up_share,omitempty"`
+	// Median is that of the pairs, where the ratio and its interval are theirs. Value is
+	// of all runs together: it adds up over rows, and one wild run can move it against the ratio.
+	Median *float64 `json:"median,omitempty"`
 	// Runs are the values of the single runs, of pairs in their order; of locks and the total only.
 	Runs []float64 `json:"runs,omitempty"`
 }
 
-// Change is a quantity of both sides with an interval on its ratio.
+// Change is a quantity of both sides with an interval on its ratio. Its amounts
+// are medians of the pairs where there is an interval, else means.
 type Change struct {
 	Name      string   `json:"name"`
 	Unit      string   `json:"unit"` // "op/s", "ns"

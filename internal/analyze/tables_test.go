@@ -67,3 +67,36 @@ func TestStateChangesAreOfAverages(t *testing.T) {
 		t.Errorf("one pair: %+v", d.States)
 	}
 }
+
+// TestAmountsGoWithTheEstimate: one wild run moves a sum, and not the amounts that
+// stand beside a ratio of pairs; what adds up still does.
+func TestAmountsGoWithTheEstimate(t *testing.T) {
+	base := series(0, 20, noisy(1, nil))
+	cand := series(1, 20, func(i int) map[string]int64 {
+		m := noisy(2, map[string]float64{"hot": 0.8})(i)
+		if i == 7 {
+			m["hot"] = 40e9
+		}
+		return m
+	})
+	for side, runs := range [][]Run{base.Runs, cand.Runs} {
+		for i := range runs {
+			runs[i].Workload = &recording.WorkloadResult{Operations: []int64{1e6, 8e5}[side], ElapsedNS: 1e9}
+		}
+	}
+	cand.Runs[7].Workload.Operations = 1e8
+	d := mustCompare(t, base, cand, Options{Paired: true})
+	r := lockRow(t, d, "hot")
+	if r.Verdict != Improved || r.Candidate.Value <= r.Baseline.Value {
+		t.Fatalf("the wild run turns nothing: %+v", r)
+	}
+	if got := *r.Candidate.Median / *r.Baseline.Median; !near(got, *r.Ratio, 0.02) {
+		t.Errorf("medians %v → %v beside a ratio of %v", *r.Baseline.Median, *r.Candidate.Median, *r.Ratio)
+	}
+	if r.Change != r.Candidate.Value-r.Baseline.Value {
+		t.Errorf("the change %v is not that of the sums", r.Change)
+	}
+	if c := d.Throughput; c.Low == nil || !near(c.Candidate/c.Baseline, *c.Ratio, 0.02) {
+		t.Errorf("throughput %v → %v beside %v", c.Baseline, c.Candidate, *c.Ratio)
+	}
+}

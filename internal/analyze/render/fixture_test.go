@@ -180,6 +180,7 @@ func fixtureDiff() *analyze.Diff {
 		return r
 	}
 	stream := row("lock", a.Locks[0].Name, 101e3, 132e3, 1.19, 1.44, analyze.Regressed)
+	stream.Baseline.Median, stream.Candidate.Median = pointer(100e3), pointer(131e3)
 	stream.Tested, stream.P, stream.PAdjusted = true, pointer(0.00195), pointer(0.0195)
 	server := row("lock", "github.com/nats-io/nats-server/v2/server.(*Server).mu", 3e3, 4e3, 0.82, 1.61, analyze.Inconclusive)
 	server.MDE, server.PairsFor = pointer(0.22), pointer(38)
