@@ -100,3 +100,21 @@ func TestAmountsGoWithTheEstimate(t *testing.T) {
 		t.Errorf("throughput %v → %v beside %v", c.Baseline, c.Candidate, *c.Ratio)
 	}
 }
+
+// TestConditionsOfAllRuns: steal and cost are of all runs, not of the first.
+func TestConditionsOfAllRuns(t *testing.T) {
+	s := series(0, 4, noisy(1, nil))
+	for i, r := range s.Runs {
+		if i < 2 { // a run that does not know is no zero
+			r.Manifest.Host = &recording.HostWindow{Before: &recording.HostState{CPUs: 2, Steal: new(1.0)}, After: &recording.HostState{CPUs: 2, Steal: new(1 + float64(i))}}
+		}
+		r.Manifest.Overhead = &recording.Overhead{Share: float64(i) / 100}
+	}
+	r := mustReport(t, Options{}, s.Runs...)
+	if r.StealShare == nil || !near(*r.StealShare, 0.025, 1e-9) || r.CostShare == nil || !near(*r.CostShare, 0.015, 1e-9) || len(r.Recordings) != 4 {
+		t.Errorf("steal %v, cost %v of %d runs", r.StealShare, r.CostShare, len(r.Recordings))
+	}
+	if r := mustReport(t, Options{}, waitsRun(knownWaits(), manifest(1, 0))); r.StealShare != nil || r.CostShare != nil {
+		t.Errorf("steal %v, cost %v where nobody knows", r.StealShare, r.CostShare)
+	}
+}

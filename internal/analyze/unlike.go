@@ -300,6 +300,14 @@ func known(v *float64) float64 {
 	return *v
 }
 
+// orNil is the reverse.
+func orNil(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
 // lossShare is what the analyzed profile's collector lost beside what it saw.
 func (x *comparison) lossShare(side int) float64 {
 	sd := x.sides[side]

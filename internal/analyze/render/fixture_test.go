@@ -128,7 +128,7 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		stream.Ceiling = pointer(1.64)
 	}
 	r := &analyze.Report{
-		Schema: 1, Title: version, Recording: fixtureManifest(version), Runs: 10, Profile: "waits", Mode: "all",
+		Schema: 1, Title: version, Recording: fixtureManifest(version), StealShare: pointer(0.004), CostShare: pointer(0.007), Runs: 10, Profile: "waits", Mode: "all",
 		Totals: analyze.Totals{WallNS: 30e9, WaitNS: ns(7000e9), IdleNS: pointer(ns(6360e9)), BackPressureNS: pointer(ns(90e9)), HandoffNS: pointer(ns(69e9)),
 			BlockedNS: ns(344e9), BlockedAppNS: ns(342e9), LockNS: ns(342e9), Contentions: 5_100_000, OpenWaits: 12, Operations: pointer(int64(2_643_000))},
 		Goroutines: analyze.Goroutines{Running: pointer(1.7), WaitingCPU: pointer(6.2 * scale), Lock: pointer(11.4 * scale), BackPressure: pointer(3.0 * scale * scale),

@@ -19,36 +19,20 @@ func header(sides [2]string, length string, reports []*analyze.Report, lost ...i
 		parts = append(parts, "from the "+clean(p)+" profile")
 	}
 	return append(parts,
-		"steal "+percentOf(worst(reports, stealShare)),
-		"cost "+percentOf(worst(reports, costShare)),
+		"steal "+percentOf(worst(reports, func(r *analyze.Report) *float64 { return r.StealShare })),
+		"cost "+percentOf(worst(reports, func(r *analyze.Report) *float64 { return r.CostShare })),
 		"lost "+lostCount(lost))
 }
 
-// worst is the largest of a figure over the sides, nil where no side has it.
-func worst(reports []*analyze.Report, figure func(*recording.Manifest) *float64) *float64 {
+// worst is the larger of a figure over the sides, nil where no side has it.
+func worst(reports []*analyze.Report, figure func(*analyze.Report) *float64) *float64 {
 	var most *float64
 	for _, r := range reports {
-		if r == nil || r.Recording == nil {
-			continue
-		}
-		if v := figure(r.Recording); v != nil && (most == nil || *v > *most) {
+		if v := figure(r); v != nil && (most == nil || *v > *most) {
 			most = v
 		}
 	}
 	return most
-}
-
-// stealShare is the part of the window's CPU time that the hypervisor gave to
-// others: steal ÷ (duration × CPUs).
-func stealShare(m *recording.Manifest) *float64 {
-	return m.StealShare()
-}
-
-func costShare(m *recording.Manifest) *float64 {
-	if m.Overhead == nil {
-		return nil
-	}
-	return &m.Overhead.Share
 }
 
 func lostCount(lost []int64) string {
