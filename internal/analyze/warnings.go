@@ -89,7 +89,7 @@ func (sd *sideData) manifestWarnings() []string {
 		if s := m.StealShare(); s != nil && *s >= 0.01 {
 			counts["the hypervisor took 1 % of the processors' time or more (steal)"]++
 		}
-		if n, _ := throttles(m); n > 0 {
+		if n := throttles(m); n != nil && *n > 0 {
 			counts["the processor was throttled during the recording"]++
 		}
 	}
@@ -103,14 +103,13 @@ func (sd *sideData) manifestWarnings() []string {
 	return w
 }
 
-// throttles are the times that the processor was throttled during a recording,
-// where both of its edges counted them.
-func throttles(m *recording.Manifest) (n int64, known bool) {
+// throttles counts how often the processor was throttled during the recording, nil when unknown.
+func throttles(m *recording.Manifest) *int64 {
 	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil ||
 		m.Host.Before.Throttles == nil || m.Host.After.Throttles == nil {
-		return 0, false
+		return nil
 	}
-	return *m.Host.After.Throttles - *m.Host.Before.Throttles, true
+	return new(*m.Host.After.Throttles - *m.Host.Before.Throttles)
 }
 
 // goVersions are the targets' Go versions, each once.
