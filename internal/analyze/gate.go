@@ -217,13 +217,17 @@ func (g *Gate) estimate(r *Row, x *comparison, q *quantity) gateEstimate {
 // fromOrToZero makes a relative change of an absolute one where a side is zero:
 // one without bound, or the whole.
 func (g *Gate) fromOrToZero(e *gateEstimate, r *Row, x *comparison) {
-	proven := false
-	if r.Baseline.Value == 0 {
+	var proven bool
+	switch {
+	case r.Baseline.Value == 0:
 		proven = e.low != nil && *e.low > 0
 		e.value, e.what = math.Inf(1), "from zero to "+x.amount(r.Candidate.Value)
-	} else {
+	case r.Candidate.Value == 0:
 		proven = e.high != nil && *e.high < 0
 		e.value, e.what = -1, "from "+x.amount(r.Baseline.Value)+" to zero"
+	default: // a ratio beyond what a number holds
+		e.value, e.low, e.high = r.Change/r.Baseline.Value, nil, nil
+		return
 	}
 	switch {
 	case proven:

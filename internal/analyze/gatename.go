@@ -31,6 +31,7 @@ func (g *Gate) target(qs []*quantity) gateTarget {
 				found = append(found, q)
 			}
 		}
+		mostFirst(found)
 		if len(found) == 1 || len(found) > 1 && found[0].name == g.Name {
 			return gateTarget{q: found[0]}
 		}
@@ -71,10 +72,7 @@ func (g *Gate) alike(qs []*quantity) []*quantity {
 // nameSome names those of some quantities that wait most.
 func nameSome(qs []*quantity) string {
 	const few = 3
-	most := func(q *quantity) int64 { return max(q.cells.total(0).delay, q.cells.total(1).delay) }
-	slices.SortFunc(qs, func(a, b *quantity) int {
-		return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.name, b.name))
-	})
+	mostFirst(qs)
 	var names []string
 	for _, q := range qs[:min(len(qs), few)] {
 		names = append(names, fmt.Sprintf("%q", q.name))
@@ -83,6 +81,14 @@ func nameSome(qs []*quantity) string {
 		names = append(names, "…")
 	}
 	return strings.Join(names, ", ")
+}
+
+// mostFirst sorts quantities by the longer wait of their sides.
+func mostFirst(qs []*quantity) {
+	most := func(q *quantity) int64 { return max(q.cells.total(0).delay, q.cells.total(1).delay) }
+	slices.SortFunc(qs, func(a, b *quantity) int {
+		return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.name, b.name), cmp.Compare(classOfLock(a.lock), classOfLock(b.lock)))
+	})
 }
 
 // moreSites is the end of an unnamed lock's name that counts the other sites
