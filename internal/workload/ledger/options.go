@@ -65,10 +65,16 @@ type Options struct {
 	ReadBatch  int           `json:"read_batch"`  // entries the dispatcher reads at once
 	Receive    int           `json:"receive"`     // permits a consumer grants: its receiver queue
 	Backlog    int           `json:"backlog"`     // undelivered messages beyond which producers are held
-	Sync       string        `json:"sync"`        // bookie: SyncNone, or SyncBatch: fdatasync a group
-	Dir        string        `json:"dir"`         // where the bookie keeps its segments; "" the default temp dir
-	Network    string        `json:"network"`     // "unix" or "tcp"
-	Seed       uint64        `json:"seed"`        // of the producers' choice of devices
+	Sync       string        `json:"sync"`        // bookies: SyncNone, SyncBatch or SyncEach
+	Dir        string        `json:"dir"`         // where bookies put segments that nobody keeps; "" the default temp dir
+	JournalDir string        `json:"journal_dir"` // where bookies keep their journals until the run is verified; "" they do not
+
+	Ensemble    int `json:"ensemble"`     // bookies
+	WriteQuorum int `json:"write_quorum"` // bookies that are sent an entry
+	AckQuorum   int `json:"ack_quorum"`   // bookies that must have it before it is acknowledged
+
+	Network string `json:"network"` // "unix" or "tcp"
+	Seed    uint64 `json:"seed"`    // of the producers' choice of devices
 
 	WarmupMessages int64 `json:"warmup_messages"` // 0: 3 × InFlight
 	WindowMessages int64 `json:"window_messages"` // 0: 20 × InFlight
@@ -80,10 +86,11 @@ type Options struct {
 	RoleArgs []string `json:"-"`
 }
 
-// Sync modes of the bookie.
+// Sync modes: what a bookie does before it answers.
 const (
-	SyncNone  = "none"
-	SyncBatch = "batch"
+	SyncNone  = "none"  // writes; a killed process loses nothing, a power failure may
+	SyncBatch = "batch" // one fdatasync for all that arrived during the last
+	SyncEach  = "each"  // one fdatasync an entry
 )
 
 // Defaults returns the settings of the documented comparison; the package
@@ -106,9 +113,10 @@ func Defaults() Options {
 		Receive:    1000,
 		Backlog:    1_000_000,
 		Sync:       SyncNone,
-		Network:    "unix",
-		Seed:       0x51c0ffee,
-		RoleArgs:   []string{"workload-role", name},
+		Ensemble:   1, WriteQuorum: 1, AckQuorum: 1,
+		Network:  "unix",
+		Seed:     0x51c0ffee,
+		RoleArgs: []string{"workload-role", name},
 	}
 }
 
@@ -122,7 +130,11 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Work, "work", o.Work, "CPU time each message keeps the executor busy")
 	f.IntVar(&o.Loops, "loops", o.Loops, "event loops that serve the producers; 0 for a goroutine a connection")
 	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "processes beside its own, each using a core half of the time")
-	f.StringVar(&o.Sync, "sync", o.Sync, "none, or batch for an fdatasync a group of entries")
+	f.StringVar(&o.Sync, "sync", o.Sync, "before a bookie answers: none, batch for an fdatasync a group of entries, each for one an entry")
+	f.StringVar(&o.JournalDir, "journal-dir", o.JournalDir, "keep the journals in a folder of this one until they are read back; killed bookies recover from them")
+	f.IntVar(&o.Ensemble, "ensemble", o.Ensemble, "bookies, 1 to 3")
+	f.IntVar(&o.WriteQuorum, "write-quorum", o.WriteQuorum, "bookies that are sent an entry")
+	f.IntVar(&o.AckQuorum, "ack-quorum", o.AckQuorum, "bookies that must have an entry before it is acknowledged")
 	f.StringVar(&o.Completion, "completion", o.Completion, "pinned, or prepin for one more task a message")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second; 0 for as many as possible")
 	f.BoolVar(&o.Dedup, "dedup", o.Dedup, "check sequences under a topic-wide lock")
@@ -149,7 +161,10 @@ func (o Options) Validate() error {
 	}
 	oneOf("arm", o.Arm, arms...)
 	oneOf("completion", o.Completion, Pinned, PrePin)
-	oneOf("sync", o.Sync, SyncNone, SyncBatch)
+	oneOf("sync", o.Sync, SyncNone, SyncBatch, SyncEach)
+	between("ensemble", o.Ensemble, 1, 3)
+	between("write quorum", o.WriteQuorum, 1, max(o.Ensemble, 1))
+	between("ack quorum", o.AckQuorum, 1, max(o.WriteQuorum, 1))
 	oneOf("network", o.Network, "unix", "tcp")
 	between("producers", o.Producers, 1, 10_000)
 	between("consumers", o.Consumers, 1, 1000)
@@ -205,6 +220,8 @@ func (o Options) Settings() map[string]string {
 		"receive":     strconv.Itoa(o.Receive),
 		"backlog":     strconv.Itoa(o.Backlog),
 		"sync":        o.Sync,
+		"ensemble":    fmt.Sprintf("%d/%d/%d", o.Ensemble, o.WriteQuorum, o.AckQuorum),
+		"journal":     strconv.FormatBool(o.JournalDir != ""),
 		"network":     o.Network,
 		"seed":        strconv.FormatUint(o.Seed, 10),
 		"warmup":      strconv.FormatInt(o.warmup(), 10),

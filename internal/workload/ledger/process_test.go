@@ -65,15 +65,17 @@ func small() Options {
 func TestEveryArmDeliversEverythingOnceInOrder(t *testing.T) {
 	for _, arm := range Info.Arms {
 		for name, change := range map[string]func(*Options){
-			"":              func(*Options) {},
-			"prepin":        func(o *Options) { o.Completion = PrePin },
-			"loops":         func(o *Options) { o.Loops = 3 },
-			"loops and tcp": func(o *Options) { o.Loops = 2; o.Network = "tcp" },
-			"tcp, no dedup": func(o *Options) { o.Network = "tcp"; o.Dedup = false },
-			"small batches": func(o *Options) { o.BatchItems = 2; o.ReadBatch = 1; o.Receive = 3 },
-			"sync":          func(o *Options) { o.Sync = SyncBatch; o.Dir = t.TempDir(); o.WindowMessages = 2000 },
-			"small backlog": func(o *Options) { o.Backlog = 50 },
-			"paced":         func(o *Options) { o.Rate = 20_000; o.WindowMessages = 4000 },
+			"":                 func(*Options) {},
+			"prepin":           func(o *Options) { o.Completion = PrePin },
+			"loops":            func(o *Options) { o.Loops = 3 },
+			"loops and tcp":    func(o *Options) { o.Loops = 2; o.Network = "tcp" },
+			"tcp, no dedup":    func(o *Options) { o.Network = "tcp"; o.Dedup = false },
+			"small batches":    func(o *Options) { o.BatchItems = 2; o.ReadBatch = 1; o.Receive = 3 },
+			"sync":             func(o *Options) { o.Sync = SyncBatch; o.Dir = t.TempDir(); o.WindowMessages = 2000 },
+			"three bookies":    func(o *Options) { o.Ensemble, o.WriteQuorum, o.AckQuorum = 3, 2, 1 },
+			"all must have it": func(o *Options) { o.Ensemble, o.WriteQuorum, o.AckQuorum = 3, 3, 3; o.Completion = PrePin },
+			"small backlog":    func(o *Options) { o.Backlog = 50 },
+			"paced":            func(o *Options) { o.Rate = 20_000; o.WindowMessages = 4000 },
 		} {
 			if name != "" && arm != Baseline && arm != Batched {
 				continue // the settings have little to do with the arm
@@ -184,6 +186,23 @@ func (b *brokerProcess) command(c string) {
 func (b *brokerProcess) children() map[string]int {
 	b.t.Helper()
 	found := make(map[string]int)
+	for _, c := range childrenOf(b.cmd.Process.Pid) {
+		found[c.role] = c.pid
+	}
+	if found[RoleLoad] == 0 || found[RoleBookie] == 0 {
+		b.t.Fatalf("children: %v", found)
+	}
+	return found
+}
+
+type roleProcess struct {
+	role string
+	pid  int
+}
+
+// childrenOf lists a broker's living child processes.
+func childrenOf(broker int) []roleProcess {
+	var found []roleProcess
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {
 		data, err := os.ReadFile(stat)
@@ -192,15 +211,12 @@ func (b *brokerProcess) children() map[string]int {
 		}
 		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 		args, _ := os.ReadFile(filepath.Join(filepath.Dir(stat), "cmdline"))
-		if fields[1] != strconv.Itoa(b.cmd.Process.Pid) {
+		if fields[1] != strconv.Itoa(broker) || fields[0] == "Z" {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
 		parts := strings.Split(strings.Trim(string(args), "\x00"), "\x00")
-		found[parts[len(parts)-1]] = pid
-	}
-	if found[RoleLoad] == 0 || found[RoleBookie] == 0 {
-		b.t.Fatalf("children: %v", found)
+		found = append(found, roleProcess{parts[len(parts)-1], pid})
 	}
 	return found
 }
