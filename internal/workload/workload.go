@@ -49,6 +49,8 @@ type Info struct {
 	// Arms are its variants. The first is the default; the first two are an
 	// experiment's baseline and candidate.
 	Arms []string
+	// More are arms that run only where they are named.
+	More []string
 	// New returns the settings of a run at their defaults.
 	New func() Settings
 	// Role is the whole of a process that a run starts beside its own, with its

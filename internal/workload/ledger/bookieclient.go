@@ -19,7 +19,7 @@ const bookieFrame = 1 << 20
 // bookie to come back and sends again what that does not have.
 type bookieClient struct {
 	stripe  stripe
-	respond func(*op) error
+	respond func([]*op) error // hands answered entries on; they have another owner then
 	recover bool
 	limit   int // entries queued while the bookie is away, at most
 
@@ -59,6 +59,17 @@ func (c *bookieClient) append(o *op) {
 	c.mu.Lock()
 	c.queued = append(c.queued, o)
 	first := len(c.queued) == 1
+	c.mu.Unlock()
+	if first {
+		c.wakeWriter()
+	}
+}
+
+// appendAll queues entries for writing, side by side.
+func (c *bookieClient) appendAll(ops []*op) {
+	c.mu.Lock()
+	first := len(c.queued) == 0
+	c.queued = append(c.queued, ops...)
 	c.mu.Unlock()
 	if first {
 		c.wakeWriter()
@@ -163,12 +174,10 @@ func (c *bookieClient) resume(next uint64) error {
 	c.queued = append(open[n:len(open):len(open)], c.queued...)
 	c.mu.Unlock()
 	c.wakeWriter()
-	for _, o := range open[:n] { // after the last use of open: a responded op has another owner
-		if err := c.respond(o); err != nil {
-			return err
-		}
+	if n == 0 {
+		return nil
 	}
-	return nil
+	return c.respond(open[:n]) // after their last use
 }
 
 // serve writes and reads until the connection ends.
@@ -251,13 +260,10 @@ func (c *bookieClient) read(conn net.Conn) error {
 			return fmt.Errorf("reading from bookie %d: %w: kind %d", c.stripe.index, errFrame, kind)
 		}
 		err = eachRange(body, func(r seqRange) error {
-			answered, err = c.take(answered[:0], r)
-			for _, o := range answered {
-				if err == nil {
-					err = c.respond(o)
-				}
+			if answered, err = c.take(answered[:0], r); err != nil {
+				return err
 			}
-			return err
+			return c.respond(answered)
 		})
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ const connectWithin = 20 * time.Second
 // subscription.
 type broker struct {
 	options    Options
+	chained    bool // the messages of a frame are one task
 	ledger     *managedLedger
 	executor   *ledgerExecutor
 	dedup      *dedup // nil if off
@@ -39,7 +40,7 @@ type broker struct {
 
 // newBroker makes a broker whose failures cancel a context through fail.
 func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFunc) (*broker, error) {
-	b := &broker{options: o, fail: fail, done: make(chan struct{})}
+	b := &broker{options: o, chained: o.Arm == EndToEnd, fail: fail, done: make(chan struct{})}
 	executor, err := newLedgerExecutor(o, b.failed)
 	if err != nil {
 		return nil, err
@@ -58,6 +59,9 @@ func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFu
 		s := stripe{uint64(o.Ensemble), uint64(o.WriteQuorum), uint64(i)}
 		c := newBookieClient(s, o.JournalDir != "", o.Backlog)
 		c.respond = b.ledger.respond
+		if o.Arm == EndToEnd {
+			c.respond = b.ledger.respondGroup
+		}
 		b.bookies = append(b.bookies, c)
 	}
 	b.ledger.bookies = b.bookies
@@ -213,6 +217,7 @@ func (b *broker) serveByLoops(producers []*producerConn) error {
 		if err != nil {
 			return err
 		}
+		l.lockThread = b.options.LockThreads
 		b.loops = append(b.loops, l)
 	}
 	for i, p := range producers {
@@ -269,10 +274,12 @@ func newLedgerExecutor(o Options, fail func(error)) (*ledgerExecutor, error) {
 		queue = handover.NewBlockingMPSC[handover.Task](handover.DefaultChunkSize)
 	case TwoLane:
 		queue = handover.NewTwoLane()
+	case TwoLock:
+		queue = handover.NewTwoLock()
 	}
-	e := &ledgerExecutor{single: handover.NewSingleExecutor(queue, handover.ExecutorOptions{OnPanic: onPanic})}
+	e := &ledgerExecutor{single: handover.NewSingleExecutor(queue, handover.ExecutorOptions{OnPanic: onPanic, LockOSThread: o.LockThreads})}
 	e.adds = e.single
-	if o.Arm != Batched {
+	if !o.batches() {
 		return e, nil
 	}
 	limit := o.BatchBytes
@@ -281,10 +288,17 @@ func newLedgerExecutor(o Options, fail func(error)) (*ledgerExecutor, error) {
 	}
 	var err error
 	e.batching, err = handover.NewBatchingExecutor(e.single, handover.BatchingOptions{
-		MaxItems:   o.BatchItems,
-		MaxWeight:  limit,
-		OnPanic:    onPanic,
-		OnRejected: func(t handover.Task, _ error) { (*op)(t.(*addTask)).free() },
+		MaxItems:  o.batchTasks(),
+		MaxWeight: limit,
+		OnPanic:   onPanic,
+		OnRejected: func(t handover.Task, _ error) {
+			switch t := t.(type) {
+			case *addTask:
+				(*op)(t).free()
+			case *chainTask:
+				t.free()
+			}
+		},
 	})
 	if err != nil {
 		return nil, err

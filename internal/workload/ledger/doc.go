@@ -27,6 +27,8 @@
 //     wake-ups go to the executor itself, past all messages but one batch.
 //   - lockfree: as baseline, on a queue without a lock.
 //   - twolane: as baseline, but responses and wake-ups are served first.
+//   - twolock: as baseline, on a queue with the consumer's lock apart.
+//   - endtoend: chains of messages all the way, see chainTask.
 //
 // lockfree takes away the lock alone and twolane the service order alone.
 //

@@ -32,7 +32,8 @@ type load struct {
 	publish   []*workload.Recorder
 	endToEnd  []*workload.Recorder
 	stopping  atomic.Bool
-	failed    chan error // has room for one; the first failure
+	closing   atomic.Bool // everything has arrived: permits are of no use any more
+	failed    chan error  // has room for one; the first failure
 }
 
 // now is the load generator's clock in nanoseconds.
@@ -220,6 +221,7 @@ func (l *load) drain(producing, consuming *sync.WaitGroup) error {
 			received, progress = n, time.Now()
 		}
 	}
+	l.closing.Store(true)
 	for _, c := range l.consumers {
 		if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite() // the broker may have closed it

@@ -16,6 +16,7 @@ type managedLedger struct {
 	bookies []*bookieClient
 	quorum  quorum
 	pending opQueue // adds not yet complete, in order
+	chain   []*op   // of chainTask; reused
 	cursor  *cursor
 	cache   entryCache
 	fail    func(error)
@@ -41,9 +42,14 @@ func (l *managedLedger) addAsync(o *op) error {
 	return nil
 }
 
-// respond hands the bookie's answer for one entry to the ledger executor.
-func (l *managedLedger) respond(o *op) error {
-	return l.exec.ExecuteControl((*responseTask)(o))
+// respond hands a bookie's answer to the ledger executor, entry by entry.
+func (l *managedLedger) respond(ops []*op) error {
+	for _, o := range ops {
+		if err := l.exec.ExecuteControl((*responseTask)(o)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addTask writes a message to the bookie as the next entry.
@@ -51,7 +57,12 @@ type addTask op
 
 func (t *addTask) Run() {
 	o := (*op)(t)
-	l := o.ledger
+	o.ledger.prepare(o)
+	o.ledger.store(o)
+}
+
+// prepare makes a message the next entry.
+func (l *managedLedger) prepare(o *op) {
 	workload.Spin(l.spin)
 	o.entry = l.next
 	l.next++
@@ -59,6 +70,10 @@ func (t *addTask) Run() {
 		o.holds.Store(int32(1 + o.late))
 	}
 	l.pending.push(o)
+}
+
+// store sends an entry to its bookies.
+func (l *managedLedger) store(o *op) {
 	for i := range l.quorum.write {
 		l.bookies[(o.entry+uint64(i))%uint64(len(l.bookies))].append(o)
 	}

@@ -21,6 +21,8 @@ type op struct {
 	acks      int  // bookies that have it
 	completed bool // by the ack quorum; earlier entries may not be
 
+	next *op // in a chain, see chainTask
+
 	late  int          // bookies that may answer after the completion
 	holds atomic.Int32 // late answers still to come, and the dispatcher's; kept only with late ones
 }
@@ -34,7 +36,7 @@ func (o *op) free() {
 		return // a bookie has yet to answer
 	}
 	s := o.slab
-	o.ledger, o.producer, o.slab, o.payload = nil, nil, nil, nil
+	o.ledger, o.producer, o.slab, o.payload, o.next = nil, nil, nil, nil, nil
 	o.acks, o.completed, o.late = 0, false, 0
 	ops.Put(o)
 	s.release(1)

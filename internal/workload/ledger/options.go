@@ -21,17 +21,23 @@ const (
 	Batched  = "batched"  // messages through a batching executor
 	LockFree = "lockfree" // one task a message, on a queue without a lock
 	TwoLane  = "twolane"  // the mutex queue, responses and cursor wake-ups first
+	TwoLock  = "twolock"  // one task a message, on a queue whose producers and consumer have a mutex each
+	EndToEnd = "endtoend" // what arrives together stays together, from the socket to the receipts
 )
 
 const name = "handover"
 
-var arms = []string{Baseline, Batched, LockFree, TwoLane}
+var (
+	arms     = []string{Baseline, Batched, LockFree, TwoLane}
+	moreArms = []string{TwoLock, EndToEnd}
+)
 
 // Info describes the workload to the command line.
 var Info = workload.Info{
 	Name:    name,
 	Summary: "hundreds of producers hand their messages to one ledger executor",
 	Arms:    arms,
+	More:    moreArms,
 	New: func() workload.Settings {
 		o := Defaults()
 		return &o
@@ -47,27 +53,28 @@ const (
 
 // Options are the settings of one run. Start from Defaults.
 type Options struct {
-	Arm        string        `json:"arm"`
-	Producers  int           `json:"producers"`   // connections that publish
-	Consumers  int           `json:"consumers"`   // of the one Key_Shared subscription
-	Devices    int           `json:"devices"`     // keys; each has at most one message in flight
-	InFlight   int           `json:"in_flight"`   // messages published and not acknowledged, at most
-	Burst      int           `json:"burst"`       // a producer writes once it may send this many
-	Rate       float64       `json:"rate"`        // messages per second, 0 as fast as possible
-	Payload    int           `json:"payload"`     // bytes, header included
-	Work       time.Duration `json:"work"`        // CPU time an add keeps the executor busy
-	Neighbours int           `json:"neighbours"`  // processes beside the workload's own, each using a core half of the time
-	Loops      int           `json:"loops"`       // event loops serving the producers; 0: a goroutine a connection
-	Completion string        `json:"completion"`  // Pinned or PrePin
-	Dedup      bool          `json:"dedup"`       // check producer sequences under a topic-wide lock
-	BatchItems int           `json:"batch_items"` // batched arm: messages a batch, at most
-	BatchBytes int64         `json:"batch_bytes"` // batched arm: payload a batch, at most; 0 unlimited
-	ReadBatch  int           `json:"read_batch"`  // entries the dispatcher reads at once
-	Receive    int           `json:"receive"`     // permits a consumer grants: its receiver queue
-	Backlog    int           `json:"backlog"`     // undelivered messages beyond which producers are held
-	Sync       string        `json:"sync"`        // bookies: SyncNone, SyncBatch or SyncEach
-	Dir        string        `json:"dir"`         // where bookies put segments that nobody keeps; "" the default temp dir
-	JournalDir string        `json:"journal_dir"` // where bookies keep their journals until the run is verified; "" they do not
+	Arm         string        `json:"arm"`
+	Producers   int           `json:"producers"`    // connections that publish
+	Consumers   int           `json:"consumers"`    // of the one Key_Shared subscription
+	Devices     int           `json:"devices"`      // keys; each has at most one message in flight
+	InFlight    int           `json:"in_flight"`    // messages published and not acknowledged, at most
+	Burst       int           `json:"burst"`        // a producer writes once it may send this many
+	Rate        float64       `json:"rate"`         // messages per second, 0 as fast as possible
+	Payload     int           `json:"payload"`      // bytes, header included
+	Work        time.Duration `json:"work"`         // CPU time an add keeps the executor busy
+	Neighbours  int           `json:"neighbours"`   // processes beside the workload's own, each using a core half of the time
+	Loops       int           `json:"loops"`        // event loops serving the producers; 0: a goroutine a connection
+	LockThreads bool          `json:"lock_threads"` // the executor and each loop on a thread of its own
+	Completion  string        `json:"completion"`   // Pinned or PrePin
+	Dedup       bool          `json:"dedup"`        // check producer sequences under a topic-wide lock
+	BatchItems  int           `json:"batch_items"`  // batched arm: messages a batch, at most
+	BatchBytes  int64         `json:"batch_bytes"`  // batched arm: payload a batch, at most; 0 unlimited
+	ReadBatch   int           `json:"read_batch"`   // entries the dispatcher reads at once
+	Receive     int           `json:"receive"`      // permits a consumer grants: its receiver queue
+	Backlog     int           `json:"backlog"`      // undelivered messages beyond which producers are held
+	Sync        string        `json:"sync"`         // bookies: SyncNone, SyncBatch or SyncEach
+	Dir         string        `json:"dir"`          // where bookies put segments that nobody keeps; "" the default temp dir
+	JournalDir  string        `json:"journal_dir"`  // where bookies keep their journals until the run is verified; "" they do not
 
 	Ensemble    int `json:"ensemble"`     // bookies
 	WriteQuorum int `json:"write_quorum"` // bookies that are sent an entry
@@ -138,7 +145,9 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Completion, "completion", o.Completion, "pinned, or prepin for one more task a message")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second; 0 for as many as possible")
 	f.BoolVar(&o.Dedup, "dedup", o.Dedup, "check sequences under a topic-wide lock")
-	f.IntVar(&o.BatchItems, "batch-items", o.BatchItems, "messages a batch in the batched arm, at most")
+	f.IntVar(&o.BatchItems, "batch-items", o.BatchItems, "messages a batch in the batched arm, at most; 1 is no batching. In endtoend, chains")
+	f.Int64Var(&o.BatchBytes, "batch-bytes", o.BatchBytes, "payload a batch, at most; 0 unlimited")
+	f.BoolVar(&o.LockThreads, "lock-threads", o.LockThreads, "run the executor and each event loop on a thread of its own")
 	f.Uint64Var(&o.Seed, "workload-seed", o.Seed, "seed of the producers' choice of devices")
 	f.Int64Var(&o.WarmupMessages, "warmup-messages", o.WarmupMessages, "messages before the first window; 0 for as many as suit")
 	f.Int64Var(&o.WindowMessages, "window-messages", o.WindowMessages, "messages in a window, at least; 0 for as many as suit")
@@ -159,7 +168,8 @@ func (o Options) Validate() error {
 	between := func(name string, v, low, high int) {
 		check(low <= v && v <= high, "%s is %d, must be %d to %d", name, v, low, high)
 	}
-	oneOf("arm", o.Arm, arms...)
+	oneOf("arm", o.Arm, slices.Concat(arms, moreArms)...)
+	check(o.Arm != EndToEnd || o.Completion == Pinned, "arm %s has no %s completion: its groups complete in one task", EndToEnd, PrePin)
 	oneOf("completion", o.Completion, Pinned, PrePin)
 	oneOf("sync", o.Sync, SyncNone, SyncBatch, SyncEach)
 	between("ensemble", o.Ensemble, 1, 3)
@@ -174,7 +184,7 @@ func (o Options) Validate() error {
 	between("payload", o.Payload, headerSize, maxPayload)
 	between("loops", o.Loops, 0, 1024)
 	between("neighbours", o.Neighbours, 0, 64)
-	between("batch items", o.BatchItems, 2, 1<<20)
+	between("batch items", o.BatchItems, 1, 1<<20)
 	between("read batch", o.ReadBatch, 1, 100_000)
 	between("receive", o.Receive, 1, 1_000_000)
 	between("backlog", o.Backlog, 1, 100_000_000)
@@ -196,35 +206,51 @@ func (o Options) window() int64 { return cmp.Or(o.WindowMessages, 20*int64(o.InF
 // perProducer is one producer's share of the in-flight bound.
 func (o Options) perProducer() int { return o.InFlight / o.Producers }
 
+// batches says that messages go through a batching executor. As in the
+// reference, batches of one item are none.
+func (o Options) batches() bool {
+	return (o.Arm == Batched || o.Arm == EndToEnd) && o.BatchItems > 1
+}
+
+// batchTasks is how many tasks a batch takes to hold BatchItems messages. An
+// end-to-end task is a chain of a burst or so.
+func (o Options) batchTasks() int {
+	if o.Arm == EndToEnd {
+		return max(2, o.BatchItems/o.Burst)
+	}
+	return o.BatchItems
+}
+
 // saturated says that the load is bounded by what is in flight, not by a rate.
 func (o Options) saturated() bool { return o.Rate == 0 }
 
 // Settings are the options as a result carries them.
 func (o Options) Settings() map[string]string {
 	return map[string]string{
-		"producers":   strconv.Itoa(o.Producers),
-		"consumers":   strconv.Itoa(o.Consumers),
-		"devices":     strconv.Itoa(o.Devices),
-		"in_flight":   strconv.Itoa(o.InFlight),
-		"burst":       strconv.Itoa(o.Burst),
-		"rate":        strconv.FormatFloat(o.Rate, 'g', -1, 64),
-		"payload":     strconv.Itoa(o.Payload),
-		"work":        o.Work.String(),
-		"loops":       strconv.Itoa(o.Loops),
-		"neighbours":  strconv.Itoa(o.Neighbours),
-		"completion":  o.Completion,
-		"dedup":       strconv.FormatBool(o.Dedup),
-		"batch_items": strconv.Itoa(o.BatchItems),
-		"batch_bytes": strconv.FormatInt(o.BatchBytes, 10),
-		"read_batch":  strconv.Itoa(o.ReadBatch),
-		"receive":     strconv.Itoa(o.Receive),
-		"backlog":     strconv.Itoa(o.Backlog),
-		"sync":        o.Sync,
-		"ensemble":    fmt.Sprintf("%d/%d/%d", o.Ensemble, o.WriteQuorum, o.AckQuorum),
-		"journal":     strconv.FormatBool(o.JournalDir != ""),
-		"network":     o.Network,
-		"seed":        strconv.FormatUint(o.Seed, 10),
-		"warmup":      strconv.FormatInt(o.warmup(), 10),
-		"window":      strconv.FormatInt(o.window(), 10),
+		"producers":    strconv.Itoa(o.Producers),
+		"consumers":    strconv.Itoa(o.Consumers),
+		"devices":      strconv.Itoa(o.Devices),
+		"in_flight":    strconv.Itoa(o.InFlight),
+		"burst":        strconv.Itoa(o.Burst),
+		"rate":         strconv.FormatFloat(o.Rate, 'g', -1, 64),
+		"payload":      strconv.Itoa(o.Payload),
+		"work":         o.Work.String(),
+		"loops":        strconv.Itoa(o.Loops),
+		"neighbours":   strconv.Itoa(o.Neighbours),
+		"completion":   o.Completion,
+		"dedup":        strconv.FormatBool(o.Dedup),
+		"lock_threads": strconv.FormatBool(o.LockThreads),
+		"batch_items":  strconv.Itoa(o.BatchItems),
+		"batch_bytes":  strconv.FormatInt(o.BatchBytes, 10),
+		"read_batch":   strconv.Itoa(o.ReadBatch),
+		"receive":      strconv.Itoa(o.Receive),
+		"backlog":      strconv.Itoa(o.Backlog),
+		"sync":         o.Sync,
+		"ensemble":     fmt.Sprintf("%d/%d/%d", o.Ensemble, o.WriteQuorum, o.AckQuorum),
+		"journal":      strconv.FormatBool(o.JournalDir != ""),
+		"network":      o.Network,
+		"seed":         strconv.FormatUint(o.Seed, 10),
+		"warmup":       strconv.FormatInt(o.warmup(), 10),
+		"window":       strconv.FormatInt(o.window(), 10),
 	}
 }
