@@ -75,6 +75,15 @@ type Settings interface {
 	Run(ctx context.Context, lines *Conversation) error
 }
 
+// A Server is Settings that can have the process be a part that others connect to.
+type Server interface {
+	// Serves says that these settings ask for that.
+	Serves() bool
+	// Serve serves until those that connected have left, or ctx ends. It says
+	// on log where it listens.
+	Serve(ctx context.Context, log io.Writer) error
+}
+
 // Event is one line from the workload.
 type Event struct {
 	Event  string                    `json:"event"`

@@ -26,6 +26,21 @@ func (s *session) makeJournalDir() error {
 	return nil
 }
 
+// startBookies starts the ensemble, which connects to the session's listener.
+func (s *session) startBookies() error {
+	if err := s.makeJournalDir(); err != nil {
+		return err
+	}
+	s.setup = childSetup{Options: s.options, Address: s.listener.Addr().String()}
+	s.bookies = make([]*child, s.options.Ensemble)
+	for i := range s.bookies {
+		if err := s.startBookie(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // startBookie starts the bookie of one place in the ensemble. Where journals are
 // kept, one that is killed is started again.
 func (s *session) startBookie(index int) error {

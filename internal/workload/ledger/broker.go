@@ -34,6 +34,8 @@ type broker struct {
 	done     chan struct{}
 	work     sync.WaitGroup
 
+	consuming sync.WaitGroup // consumers connected
+
 	mu    sync.Mutex
 	conns []net.Conn // to close
 }
@@ -84,12 +86,15 @@ func (b *broker) failed(err error) {
 // goRun starts f as a goroutine of the broker; its error ends the run.
 func (b *broker) goRun(f func() error) { b.work.Go(func() { b.failed(f()) }) }
 
-// accept waits until every bookie and client has connected.
-func (b *broker) accept(ctx context.Context, listener net.Listener) error {
+// accept waits until every bookie and client has connected, and not longer than
+// within, if that is not 0.
+func (b *broker) accept(ctx context.Context, listener net.Listener, within time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	timer := time.AfterFunc(connectWithin, func() { listener.Close() })
-	defer timer.Stop()
+	if within > 0 {
+		timer := time.AfterFunc(within, func() { listener.Close() })
+		defer timer.Stop()
+	}
 	producers := make([]*producerConn, b.options.Producers)
 	for range b.options.Ensemble + b.options.Consumers + b.options.Producers {
 		conn, err := listener.Accept()
@@ -198,7 +203,11 @@ func (b *broker) serve(producers []*producerConn) error {
 	b.goRun(func() error { b.dispatcher.run(b.done); return nil })
 	for _, c := range b.dispatcher.consumers {
 		b.goRun(c.write)
-		b.goRun(func() error { return c.read(b.dispatcher) })
+		b.consuming.Add(1)
+		b.goRun(func() error {
+			defer b.consuming.Done()
+			return c.read(b.dispatcher)
+		})
 	}
 	if b.options.Loops > 0 {
 		return b.serveByLoops(producers)
@@ -229,6 +238,13 @@ func (b *broker) serveByLoops(producers []*producerConn) error {
 		b.goRun(l.run)
 	}
 	return nil
+}
+
+// left is closed when the last consumer has left, which they do after the producers.
+func (b *broker) left() <-chan struct{} {
+	left := make(chan struct{})
+	go func() { b.consuming.Wait(); close(left) }()
+	return left
 }
 
 // close ends every goroutine of the broker and waits for them.

@@ -80,6 +80,8 @@ type Options struct {
 	WriteQuorum int `json:"write_quorum"` // bookies that are sent an entry
 	AckQuorum   int `json:"ack_quorum"`   // bookies that must have it before it is acknowledged
 
+	Listen  string `json:"listen"`  // be the broker alone, at this address
+	Connect string `json:"connect"` // be the load generator alone, of the broker at this address
 	Network string `json:"network"` // "unix" or "tcp"
 	Seed    uint64 `json:"seed"`    // of the producers' choice of devices
 
@@ -139,6 +141,9 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "processes beside its own, each using a core half of the time")
 	f.StringVar(&o.Sync, "sync", o.Sync, "before a bookie answers: none, batch for an fdatasync a group of entries, each for one an entry")
 	f.StringVar(&o.JournalDir, "journal-dir", o.JournalDir, "keep the journals in a folder of this one until they are read back; killed bookies recover from them")
+	f.StringVar(&o.Network, "network", o.Network, "of the connections to the broker: unix, or tcp over loopback")
+	f.StringVar(&o.Listen, "listen", o.Listen, "be the broker alone, at this TCP address, until a load generator has come and gone")
+	f.StringVar(&o.Connect, "connect", o.Connect, "be the load generator alone, of the broker at this TCP address and with its settings")
 	f.IntVar(&o.Ensemble, "ensemble", o.Ensemble, "bookies, 1 to 3")
 	f.IntVar(&o.WriteQuorum, "write-quorum", o.WriteQuorum, "bookies that are sent an entry")
 	f.IntVar(&o.AckQuorum, "ack-quorum", o.AckQuorum, "bookies that must have an entry before it is acknowledged")
@@ -172,6 +177,7 @@ func (o Options) Validate() error {
 	check(o.Arm != EndToEnd || o.Completion == Pinned, "arm %s has no %s completion: its groups complete in one task", EndToEnd, PrePin)
 	oneOf("completion", o.Completion, Pinned, PrePin)
 	oneOf("sync", o.Sync, SyncNone, SyncBatch, SyncEach)
+	check(o.Listen == "" || o.Connect == "", "listen and connect are two processes")
 	between("ensemble", o.Ensemble, 1, 3)
 	between("write quorum", o.WriteQuorum, 1, max(o.Ensemble, 1))
 	between("ack quorum", o.AckQuorum, 1, max(o.WriteQuorum, 1))

@@ -33,6 +33,9 @@ func run(ctx context.Context, o Options, lines *workload.Conversation) (err erro
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	if o.Connect != "" {
+		return connect(ctx, o, lines)
+	}
 	s, err := startSession(ctx, o)
 	if err != nil {
 		return err
@@ -83,17 +86,10 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 		return s, err
 	}
 	s.listener = listener
-	if err := s.makeJournalDir(); err != nil {
+	if err := s.startBookies(); err != nil {
 		return s, err
 	}
-	setup := childSetup{Options: s.options, Address: listener.Addr().String()}
-	s.setup = setup
-	s.bookies = make([]*child, o.Ensemble)
-	for i := range s.bookies {
-		if err := s.startBookie(i); err != nil {
-			return s, err
-		}
-	}
+	setup := s.setup
 	if s.load, err = s.start(RoleLoad, setup, s.events); err != nil {
 		return s, err
 	}
@@ -104,7 +100,7 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 		}
 		s.neighbours = append(s.neighbours, c)
 	}
-	if err = s.broker.accept(s.ctx, listener); err != nil {
+	if err = s.broker.accept(s.ctx, listener, connectWithin); err != nil {
 		return s, err
 	}
 	s.begin = s.broker.counters()
