@@ -134,6 +134,9 @@ func (o *Options) SetArm(arm string) { o.Arm = arm }
 
 // Flags adds a flag for each setting that the command line offers.
 func (o *Options) Flags(f *pflag.FlagSet) {
+	f.Var(preset{o}, "preset", "settings of a published scenario, max-rate or high-rate; flags after it change them")
+	f.IntVar(&o.Consumers, "consumers", o.Consumers, "connections of the subscription")
+	f.IntVar(&o.Payload, "payload", o.Payload, "bytes a message, header included")
 	f.IntVar(&o.Producers, "producers", o.Producers, "connections that publish")
 	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "messages published and not acknowledged, at most")
 	f.DurationVar(&o.Work, "work", o.Work, "CPU time each message keeps the executor busy")
