@@ -1,6 +1,6 @@
 // Command trials puts contend's verdicts and its appetite to the test, and
 // writes what it found, and runs the fuzzers; the Makefile's targets bank,
-// error-rates, bench-large, bench-symbolize, matrix, brokers, soak-attach and fuzz run it.
+// error-rates, bench-large, bench-symbolize, lock-names, matrix, brokers, soak-attach and fuzz run it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|matrix|brokers|soak|cost|fuzz [FLAG…]")
+		return fmt.Errorf("usage: trials bank|live|report|large|symbolize|locknames|matrix|brokers|soak|cost|fuzz [FLAG…]")
 	}
 	switch args[0] {
 	case "matrix":
@@ -100,6 +100,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return recording.WriteFile(*out, b.Bytes())
+	case "locknames":
+		return locknames(ctx, r, *out, scratch)
 	case "fuzz":
 		return fuzz(ctx, *out, *only, *each)
 	case "symbolize":

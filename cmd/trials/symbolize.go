@@ -13,13 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/pprof/profile"
-	"golang.org/x/arch/x86/x86asm"
-
 	"contend/internal/collect/lockname"
 	"contend/internal/collect/symbolize"
 	"contend/internal/recording"
 	"contend/internal/trial"
+	"github.com/google/pprof/profile"
 )
 
 // largeTypes make a binary of about 100 MB, debug information included.
@@ -69,8 +67,10 @@ func symbolizeTrial(ctx context.Context, binary, out, scratch string, repeats in
 		}
 		rows = append(rows, row)
 	}
-	rows = append(rows, trial.SymbolizeRow{What: fmt.Sprintf("names of the locks of %d call sites", someSites),
-		Tools: []trial.Tool{{Name: "contend", Args: []string{self, "name-locks", binary, in("sites")}, Out: in("names")}}})
+	for _, spread := range []string{"few", "all"} {
+		rows = append(rows, trial.SymbolizeRow{What: fmt.Sprintf("names of the locks of %d call sites in %s packages", someSites, spread),
+			Tools: []trial.Tool{{Name: "contend", Args: []string{self, "name-locks", binary, in("sites-" + spread)}, Out: in("names")}}})
+	}
 	for i := range rows {
 		if err := rows[i].Measure(ctx, repeats); err != nil {
 			return err
@@ -141,8 +141,10 @@ func makeAddresses(binary, dir string) error {
 			continue
 		}
 		functions = append(functions, f)
-		if ret := callOf(b, f, slow.Entry); ret != 0 && strings.HasPrefix(f.Name, "large/") {
-			sites = append(sites, []uint64{slow.Entry + 1, ret})
+		if strings.HasPrefix(f.Name, "large/") {
+			for _, ret := range callsOf(b, f, slow.Entry) {
+				sites = append(sites, []uint64{slow.Entry + 1, ret})
+			}
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -172,34 +174,21 @@ func makeAddresses(binary, dir string) error {
 			return err
 		}
 	}
-	chosen := make([][]uint64, 0, someSites)
+	// Those of one package follow each other: the first are of few packages.
+	few, all := sites[:min(someSites, len(sites))], make([][]uint64, 0, someSites)
 	for i := range min(someSites, len(sites)) {
-		chosen = append(chosen, sites[i*len(sites)/someSites])
+		all = append(all, sites[i*len(sites)/someSites])
 	}
-	text, err := json.Marshal(chosen)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "sites"), text, 0o644)
-}
-
-// callOf is where the first call of a function from f returns to, 0 for none.
-func callOf(b *symbolize.Binary, f symbolize.Func, callee uint64) uint64 {
-	code, err := b.Code(f)
-	if err != nil {
-		return 0
-	}
-	for off := 0; off < len(code); {
-		in, err := x86asm.Decode(code[off:], 64)
-		if err != nil || in.Len == 0 {
-			return 0
+	for name, chosen := range map[string][][]uint64{"few": few, "all": all} {
+		text, err := json.Marshal(chosen)
+		if err != nil {
+			return err
 		}
-		off += in.Len
-		if rel, ok := in.Args[0].(x86asm.Rel); ok && in.Op == x86asm.CALL && f.Entry+uint64(off)+uint64(int64(rel)) == callee {
-			return f.Entry + uint64(off)
+		if err := os.WriteFile(filepath.Join(dir, "sites-"+name), text, 0o644); err != nil {
+			return err
 		}
 	}
-	return 0
+	return nil
 }
 
 // locate prints what is at the addresses of a file, in the form of addr2line -a -f -i.
@@ -268,8 +257,13 @@ func agree(ours, theirs string) (trial.Agreement, error) {
 	if err != nil {
 		return trial.Agreement{}, nil // it is not installed
 	}
-	g := trial.Agreement{Of: len(a)}
+	g := trial.Agreement{LeftOut: len(b) - len(a)}
 	for addr, f := range a {
+		if strings.HasPrefix(f[1], "?") { // between functions
+			g.LeftOut++
+			continue
+		}
+		g.Of++
 		other := b[addr]
 		if f[0] == plain(other[0]) {
 			g.Functions++
@@ -298,9 +292,9 @@ func innermost(path string) (map[string][2]string, error) {
 	lines := strings.Split(string(text), "\n")
 	found := make(map[string][2]string)
 	for i := 0; i+2 < len(lines); i++ {
-		if strings.HasPrefix(lines[i], "0x") {
+		if strings.HasPrefix(lines[i], "0x") && !strings.HasPrefix(lines[i+1], "0x") {
 			place, _, _ := strings.Cut(lines[i+2], " (discriminator")
-			found[lines[i]] = [2]string{lines[i+1], place}
+			found[strings.TrimLeft(lines[i], "0x")] = [2]string{lines[i+1], place} // some fill with zeroes
 		}
 	}
 	return found, nil

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -22,6 +23,60 @@ type LockInstance struct {
 	DelayNS     int64  `json:"delay_ns"`
 	Contentions int64  `json:"contentions"`
 	HeldUpNS    *int64 `json:"held_up_ns,omitempty"` // wall time with at least one waiter
+}
+
+// Spread says how a lock's waiting time is spread over its instances. Those of
+// different processes are never compared: shares are within a process, weighed by
+// the processes' time.
+type Spread struct {
+	// HottestShare is that of the instance with the most time.
+	HottestShare float64 `json:"hottest_share"`
+	// Effective is the number of equally warm instances that would have the same
+	// chance of meeting: 1 ÷ Σ share² (Simpson, Nature 163, 1949; as a number of
+	// classes, Hill, Ecology 54, 1973).
+	Effective float64 `json:"effective"`
+	// Unknown is the share of the time of which no instance is known, which is in
+	// none of the two.
+	Unknown float64 `json:"unknown,omitempty"`
+}
+
+func compareInstances(a, b instance) int {
+	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.process, b.process), cmp.Compare(a.addr, b.addr))
+}
+
+// spread is nil where no instance is known.
+func (d *lockDetail) spread(whole int64) *Spread {
+	type sum struct {
+		all, most int64
+		squares   float64
+	}
+	processes := map[instance]*sum{} // without an address
+	var order []*sum                 // so that rounding does not depend on the order of a map
+	var known int64
+	for _, at := range slices.SortedFunc(maps.Keys(d.instances), compareInstances) {
+		in := d.instances[at]
+		at.addr = 0
+		p := processes[at]
+		if p == nil {
+			p = &sum{}
+			processes[at] = p
+			order = append(order, p)
+		}
+		p.all, p.most = add(p.all, in.DelayNS), max(p.most, in.DelayNS)
+		p.squares += float64(in.DelayNS) * float64(in.DelayNS)
+		known = add(known, in.DelayNS)
+	}
+	if known <= 0 {
+		return nil
+	}
+	s := Spread{Unknown: share(max(whole-known, 0), whole)}
+	for _, p := range order {
+		if p.all > 0 {
+			s.HottestShare += share(p.most, known)
+			s.Effective += share(p.all, known) * float64(p.all) * float64(p.all) / p.squares
+		}
+	}
+	return &s
 }
 
 // maxInstances bounds the instances listed for one lock: a class may have

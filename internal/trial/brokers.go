@@ -21,8 +21,9 @@ import (
 // module proxy.
 type Broker struct {
 	Name    string
-	Package string // of the broker
-	Load    string // package of its load
+	Package string   // of the broker
+	Flags   []string // to build it with
+	Load    string   // package of its load
 	// Serve gives the broker's arguments for three ports of the loopback address: of
 	// clients, of its profiles, and one more. Files go to dir.
 	Serve func(dir string, ports [3]int) ([]string, error)
@@ -88,7 +89,11 @@ func (r *Recorder) RecordBroker(ctx context.Context, b Broker, source, scratch s
 	}
 	broker, load := filepath.Join(dir, "broker"), filepath.Join(dir, "load")
 	for exe, pkg := range map[string]string{broker: b.Package, load: b.Load} {
-		build := exec.CommandContext(ctx, "go", "build", "-o", exe, pkg)
+		args := []string{"build", "-o", exe}
+		if pkg == b.Package {
+			args = append(args, b.Flags...)
+		}
+		build := exec.CommandContext(ctx, "go", append(args, pkg)...)
 		build.Dir = source
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, "", fmt.Errorf("cannot build %s: %w: %s", pkg, err, out)

@@ -107,7 +107,7 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 	stream := analyze.Lock{
 		Name: "github.com/nats-io/nats-server/v2/server.(*stream).mu", Kind: "rwmutex", Class: "lock",
 		DelayNS: ns(267e9), Contentions: 2_640_000, Share: 0.78, WaitingAvg: 8.9 * scale, HeldUpShare: pointer(min(0.61*scale*1.2, 0.88)),
-		DelayPerOpNS: pointer(101e3 * scale), RunQueueNS: ns(2e9), Instances: 3, MeanNS: 101e3 * scale, P50NS: 65536, P99NS: 1 << 20, MaxNS: 41e6, OpenWaits: 4,
+		DelayPerOpNS: pointer(101e3 * scale), RunQueueNS: ns(2e9), Instances: 3, Spread: &analyze.Spread{HottestShare: 0.9, Effective: 1.23}, MeanNS: 101e3 * scale, P50NS: 65536, P99NS: 1 << 20, MaxNS: 41e6, OpenWaits: 4,
 		Waiters: []analyze.Site{
 			{Site: "github.com/nats-io/nats-server/v2/server.(*stream).processInboundMsg /src/server/stream.go:4120", DelayNS: ns(259e9), Contentions: 2_500_000, Share: 0.97},
 			{Site: hostileNames[0] + " /src/x.go:1", DelayNS: ns(8e9), Contentions: 140_000, Share: 0.03}},
@@ -115,6 +115,11 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		Histogram: map[int64]int64{1024: 100, 2048: 900, 4096: 12000, 16384: 300000, 32768: 900000, 65536: 1100000, 131072: 300000,
 			1048576: 27000},
 	}
+	stream.HeldInIO = pointer(0.31)
+	stream.HolderWaits = []analyze.HolderWait{
+		{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "lock", Lock: hostileNames[8], Blocker: "sync.(*Mutex).Lock", Site: hostileNames[10] + " y.go:2", DelayNS: ns(160e9), Share: 0.6, Low: 0.55, High: 0.65},
+		{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "syscall", Blocker: "os.(*File).Sync", Site: "store.(*log).flush log.go:9", IO: true, DelayNS: ns(83e9), Share: 0.31, Low: 0.28, High: 0.35}}
+	stream.Pairs = []analyze.WaitPair{{Waiter: hostileNames[0] + " x.go:1", Waker: hostileNames[10] + " y.go:2", DelayNS: ns(267e9), Contentions: 2_640_000, Share: 1}}
 	if scale > 1 {
 		stream.Holders = []analyze.Holder{{Site: "server.(*stream).storeUpdates /src/server/stream.go:5001", Share: 0.71, Low: 0.67, High: 0.75}}
 		stream.Ceiling = pointer(1.14)
@@ -123,15 +128,26 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		stream.Ceiling = pointer(1.64)
 	}
 	r := &analyze.Report{
-		Schema: 1, Title: version, Recording: fixtureManifest(version), Runs: 10, Profile: "waits", Mode: "all",
+		Schema: 1, Title: version, Recording: fixtureManifest(version), StealShare: pointer(0.004), CostShare: pointer(0.007), Runs: 10, Profile: "waits", Mode: "all",
 		Totals: analyze.Totals{WallNS: 30e9, WaitNS: ns(7000e9), IdleNS: pointer(ns(6360e9)), BackPressureNS: pointer(ns(90e9)), HandoffNS: pointer(ns(69e9)),
 			BlockedNS: ns(344e9), BlockedAppNS: ns(342e9), LockNS: ns(342e9), Contentions: 5_100_000, OpenWaits: 12, Operations: pointer(int64(2_643_000))},
 		Goroutines: analyze.Goroutines{Running: pointer(1.7), WaitingCPU: pointer(6.2 * scale), Lock: pointer(11.4 * scale), BackPressure: pointer(3.0 * scale * scale),
 			Handoff: pointer(2.3), Runtime: pointer(0.02), Idle: pointer(212 / scale)},
 		Locks: []analyze.Lock{stream},
+		Chains: []analyze.Chain{{Hops: []analyze.Hop{
+			{Name: stream.Name, DelayNS: stream.DelayNS, HolderWait: analyze.HolderWait{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "lock", Lock: hostileNames[8],
+				Blocker: "sync.(*Mutex).Lock", Site: hostileNames[10] + " /src/y.go:2", DelayNS: ns(160e9), Share: 0.6, Low: 0.55, High: 0.65}},
+			{Name: hostileNames[8], DelayNS: ns(9e9), HolderWait: analyze.HolderWait{Holder: hostileNames[8] + " y.go:3", Class: "syscall",
+				Blocker: "os.(*File).Sync", Site: "store.(*log).flush /src/log.go:9", IO: true, DelayNS: ns(8e9), Share: 0.89, Low: 0.89, High: 0.89}},
+		}}, {Cycle: true, Hops: []analyze.Hop{
+			{Name: hostileNames[0], DelayNS: ns(1e9), HolderWait: analyze.HolderWait{Class: "lock", Lock: hostileNames[0], DelayNS: ns(2e8), Share: 0.2, Low: 0.2, High: 0.2}},
+		}}},
 		Boundaries: []analyze.Boundary{
 			{Boundary: "github.com/nats-io/nats-server/v2/server.(*stream).processInboundMsg", Blocker: "sync.(*RWMutex).Lock", Caller: "server.(*client).readLoop", Class: "lock", DelayNS: ns(259e9), Contentions: 2_500_000, Share: 0.76}},
 		Roots: []analyze.Root{{Name: "github.com/nats-io/nats-server/v2/server.(*Server).startGoRoutine.func1", DelayNS: ns(300e9), Contentions: 4_900_000, Share: 0.87}},
+		Idle:  []analyze.Elsewhere{{Category: "idle", Rule: "net/http accept", Boundary: "main.serve", Blocker: "net.(*TCPListener).Accept", Class: "io", DelayNS: ns(6000e9), Contentions: 12, WaitingAvg: 200}},
+		HandedOver: []analyze.HandedOver{{Boundary: hostileNames[1], Blocker: "runtime.chanrecv1", Category: "idle", Rule: "worker loops", Waker: hostileNames[2] + " z.go:4", Wakes: 1000,
+			WaitNS: ns(5e9), RunQueueNS: ns(4e9)}},
 		Rules: []analyze.RuleTake{{Rule: "net/http accept", Category: "idle", DelayNS: ns(6000e9), Contentions: 12},
 			{Rule: "worker <select>", Category: "idle", DelayNS: ns(360e9), Contentions: 90_000},
 			{Rule: "jsOutQ.send", Category: "back-pressure", DelayNS: ns(80e9), Contentions: 70_000}},
@@ -164,6 +180,7 @@ func fixtureDiff() *analyze.Diff {
 		return r
 	}
 	stream := row("lock", a.Locks[0].Name, 101e3, 132e3, 1.19, 1.44, analyze.Regressed)
+	stream.Baseline.Median, stream.Candidate.Median = pointer(100e3), pointer(131e3)
 	stream.Tested, stream.P, stream.PAdjusted = true, pointer(0.00195), pointer(0.0195)
 	server := row("lock", "github.com/nats-io/nats-server/v2/server.(*Server).mu", 3e3, 4e3, 0.82, 1.61, analyze.Inconclusive)
 	server.MDE, server.PairsFor = pointer(0.22), pointer(38)
@@ -185,6 +202,10 @@ func fixtureDiff() *analyze.Diff {
 			row("handoff", "", 25e3, 24e3, 0.9, 1.1, ""),
 			row("runtime", "", 10, 11, 0.5, 2.1, ""),
 		},
+		States: []analyze.StateChange{
+			{State: "lock", Effect: analyze.Effect{Center: pointer(1.31), Low: pointer(1.2), High: pointer(1.4), N: 10}},
+			{State: "backpressure", Effect: analyze.Effect{Center: pointer(1.7), Low: pointer(1.5), High: pointer(1.9), N: 10}},
+			{State: "handoff", Effect: analyze.Effect{Center: pointer(1.01), Low: pointer(0.9), High: pointer(1.1), N: 10}}},
 		Throughput: &analyze.Change{Name: "throughput", Unit: "op/s", Baseline: 88100, Candidate: 79400, Ratio: pointer(0.901), Low: pointer(0.876), High: pointer(0.929), N: 10},
 		Latency: []analyze.Change{{Name: "end_to_end p50", Unit: "ns", Baseline: 1.1e6, Candidate: 1.2e6, Ratio: pointer(1.1), Low: pointer(1.0), High: pointer(1.2), N: 10},
 			{Name: "end_to_end p99", Unit: "ns", Baseline: 4.1e6, Candidate: 6.0e6, Ratio: pointer(1.46), Low: pointer(1.2), High: pointer(1.7), N: 10}},

@@ -196,9 +196,9 @@ func (t *textWriter) states(s *table) {
 // arrow points the way the amount went.
 func arrow(mark string) string {
 	switch mark {
-	case "worse":
+	case "worse", "more":
 		return "▲"
-	case "better":
+	case "better", "less":
 		return "▼"
 	}
 	return ""
@@ -219,6 +219,14 @@ func (t *textWriter) table(tb *table) {
 	}
 	if tb.note != "" {
 		t.hanging("", 0, tb.note)
+	}
+	switch one := tb.reproduced(); {
+	case one == "":
+	case tb.command == "" || utf8.RuneCountInString(one) <= t.width:
+		t.hanging("", 0, one)
+	default: // a command stays whole, to be copied
+		t.hanging("", 0, tb.source+":")
+		t.line("  " + tb.command)
 	}
 }
 

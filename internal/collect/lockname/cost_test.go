@@ -79,3 +79,26 @@ func TestSitesOf(t *testing.T) {
 		t.Logf("%6d %s", k, name)
 	}
 }
+
+// BenchmarkNames names 25 sites, as a recording has, of the test's program or of
+// $BINARY, with all that is read for it.
+func BenchmarkNames(b *testing.B) {
+	path := os.Getenv("BINARY")
+	if path == "" {
+		path = build(b, "plain")
+	}
+	bin, err := symbolize.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer bin.Close()
+	sites := lockSites(b, bin, 25)
+	b.ReportAllocs()
+	for b.Loop() {
+		n := New(bin, sites, nil)
+		for _, s := range sites {
+			n.Site(s)
+		}
+		n.Close()
+	}
+}

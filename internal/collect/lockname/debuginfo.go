@@ -61,43 +61,44 @@ const maxSection = 1 << 30
 var errNoDebugInfo = errors.New("no DWARF: stripped")
 
 // readDebugInfo reads the units of the packages.
-func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err error) {
+func readDebugInfo(f *elf.File, packages map[string]bool) (*debugInfo, error) {
 	info, abbrev := f.Section(".debug_info"), f.Section(".debug_abbrev")
 	if info == nil || abbrev == nil {
 		return nil, errNoDebugInfo
 	}
-	d = &debugInfo{file: f, info: info, types: make(map[dwarf.Offset]*typ)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.close())
-			d = nil
-		}
-	}()
-	want := func(name string) bool { return name == typesUnit || packages[unescape(name)] }
-	if d.sparse, err = d.reserve(info); err != nil {
-		return nil, err
+	d := &debugInfo{file: f, info: info, types: make(map[dwarf.Offset]*typ)}
+	if err := d.read(packages); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
-	if d.units, err = readUnits(info.Open(), d.sparse, want); err != nil {
-		return nil, fmt.Errorf(".debug_info: %w", err)
+	return d, nil
+}
+
+func (d *debugInfo) read(packages map[string]bool) (err error) {
+	want := func(name string) bool { return name == typesUnit || packages[unescape(name)] }
+	if d.sparse, err = d.reserve(d.info); err != nil {
+		return err
+	}
+	if d.units, err = readUnits(d.info.Open(), d.sparse, want); err != nil {
+		return fmt.Errorf(".debug_info: %w", err)
 	}
 	sections := map[string][]byte{}
 	for _, name := range []string{".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_addr"} {
-		s := f.Section(name)
+		s := d.file.Section(name)
 		if s == nil {
 			continue
 		}
 		if s.Size > maxSection/4 {
-			return nil, fmt.Errorf("%s has %d bytes, more than is read", name, s.Size)
+			return fmt.Errorf("%s has %d bytes, more than is read", name, s.Size)
 		}
 		if sections[name], err = s.Data(); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	var ranges4 []byte
 	for _, name := range []string{".debug_rnglists", ".debug_ranges"} {
-		if s := f.Section(name); s != nil && d.ranges == nil {
+		if s := d.file.Section(name); s != nil && d.ranges == nil {
 			if d.ranges, err = d.reserve(s); err != nil {
-				return nil, err
+				return err
 			}
 			d.rangesSection = s
 			if name == ".debug_ranges" {
@@ -108,15 +109,15 @@ func readDebugInfo(f *elf.File, packages map[string]bool) (d *debugInfo, err err
 		}
 	}
 	if d.data, err = dwarf.New(sections[".debug_abbrev"], nil, nil, d.sparse, nil, nil, ranges4, sections[".debug_str"]); err != nil {
-		return nil, err
+		return err
 	}
 	d.addrs = sections[".debug_addr"]
 	for _, name := range []string{".debug_addr", ".debug_line_str", ".debug_rnglists"} {
 		if err := d.data.AddSection(name, sections[name]); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return d, d.readRoots()
+	return d.readRoots()
 }
 
 // reserve maps zeroes of a section's size, which take no memory until written.

@@ -39,7 +39,7 @@ func (b base) name(weak bool) name {
 	}
 	n := name{Text: b.text, full: b.full, weak: weak, in: b.in}
 	if b.in != "" {
-		n.Text += " in " + b.in
+		n.Text += " in " + shortName(b.in)
 		n.full += " in " + b.in
 	}
 	return n
@@ -128,19 +128,16 @@ func lockOf(callee string) string {
 	case "sync.(*Cond).Wait": // what it locks again is not in it
 		return ""
 	}
-	pkg := packageOf(callee)
-	rest, ok := strings.CutPrefix(callee[strings.LastIndexByte(callee[:len(pkg)], '/')+1:], path0(pkg)+".(*")
-	if !ok {
+	pkg, receiver, _, ok := methodOf(callee)
+	if receiver, _, _ = strings.Cut(receiver, "["); !ok {
 		return ""
 	}
-	recv, _, ok := strings.Cut(rest, ")")
-	if !ok {
-		return ""
-	}
-	if recv, _, _ = strings.Cut(recv, "["); pkg == "internal/sync" && recv == "Mutex" {
+	switch name := pkg + "." + receiver; name {
+	case "internal/sync.Mutex":
 		return "sync.Mutex"
+	case "sync.Pool": // has no lock of its own: all share one
+		return ""
+	default:
+		return name
 	}
-	return pkg + "." + recv
 }
-
-func path0(pkg string) string { return pkg[strings.LastIndexByte(pkg, '/')+1:] }

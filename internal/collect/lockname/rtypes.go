@@ -40,11 +40,7 @@ const maxRuntimeTypes = 128 << 20
 
 // readRuntimeTypes reads the descriptors; nil if the binary's cannot be used.
 func readRuntimeTypes(b *symbolize.Binary) *runtimeTypes {
-	start, end, ok := b.Types()
-	if !ok || end-start > maxRuntimeTypes {
-		return nil
-	}
-	data, err := b.Read(start, end-start)
+	data, start, err := b.Types(maxRuntimeTypes)
 	if err != nil {
 		return nil
 	}
@@ -95,7 +91,7 @@ func (r *runtimeTypes) search(name string) *typ {
 	}
 }
 
-// word reads n bytes at an address.
+// bytes reads n bytes at an address.
 func (r *runtimeTypes) bytes(addr uint64, n uint64) ([]byte, bool) {
 	off := addr - r.base
 	if addr < r.base || off > uint64(len(r.data)) || n > uint64(len(r.data))-off {
@@ -114,11 +110,10 @@ func (r *runtimeTypes) word(addr uint64) uint64 {
 
 // text reads an abi.Name: flags, length, bytes.
 func (r *runtimeTypes) text(addr uint64) (string, bool) {
-	p, ok := r.bytes(addr, 3)
-	if !ok {
+	if _, ok := r.bytes(addr, 3); !ok {
 		return "", false
 	}
-	p = r.data[addr-r.base+1:]
+	p := r.data[addr-r.base+1:]
 	n, size := binary.Uvarint(p)
 	if size <= 0 || n > 4096 || n > uint64(len(p)-size) {
 		return "", false
@@ -204,14 +199,19 @@ func (r *runtimeTypes) fieldsOf(addr uint64) func() []field {
 // receiverOf is the struct type whose pointer a function is a method of, with import
 // path, "" for any other function. It is in AX when the function is entered.
 func receiverOf(function string) string {
-	pkg := packageOf(function)
-	_, rest, ok := strings.Cut(function[max(strings.LastIndexByte(function[:min(len(pkg)+8, len(function))], '/'), 0):], ".(*")
-	if !ok || pkg == "" {
-		return ""
-	}
-	name, method, ok := strings.Cut(rest, ").")
-	if !ok || strings.ContainsAny(name, "[]") || strings.ContainsAny(method, ".-") {
+	pkg, receiver, method, ok := methodOf(function)
+	if !ok || strings.ContainsAny(receiver, "[]") || strings.ContainsAny(method, ".-") {
 		return "" // generic, or a closure or method value in the method
 	}
-	return pkg + "." + name
+	return pkg + "." + receiver
+}
+
+// methodOf takes apart the name of a method of a pointer, "path/pkg.(*T).m".
+func methodOf(function string) (pkg, receiver, method string, ok bool) {
+	pkg, rest, ok := strings.Cut(function, ".(*")
+	if !ok || strings.Contains(pkg, "[") { // a type argument's
+		return "", "", "", false
+	}
+	receiver, method, ok = strings.Cut(rest, ").")
+	return unescape(pkg), receiver, method, ok
 }

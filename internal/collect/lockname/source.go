@@ -99,9 +99,10 @@ func (d *source) addFields(spec ast.Spec) {
 // taken is what a line of source says of the lock it takes.
 type taken struct {
 	field string // the last field selected, "" if the lock is a variable or embedded
-	// The struct type, of the method's package, of which that is a field: known
-	// where the method's receiver is selected from, and its type declares the field.
+	// The type of the method's receiver, where the field is selected from that; as is,
+	// or embedded.
 	receiver string
+	dir      string // the file's
 }
 
 // lockMethods are the methods that wait, or whose callee does.
@@ -131,10 +132,17 @@ func (s *sources) takes(path string, line int) (t taken, ok bool) {
 		return t, false
 	}
 	t = f.calls[line][0]
-	if t.receiver != "" && !s.declares(filepath.Dir(path), strings.TrimSuffix(t.receiver, "[...]")+"."+t.field) {
-		t.receiver = ""
-	}
+	t.dir = filepath.Dir(path)
 	return t, true
+}
+
+// owner is the struct type, of the package of the method that a line is in, of which
+// the lock is a field; "" where the line does not tell.
+func (s *sources) owner(t taken) string {
+	if t.receiver == "" || !s.declares(t.dir, strings.TrimSuffix(t.receiver, "[...]")+"."+t.field) {
+		return ""
+	}
+	return t.receiver
 }
 
 func isIdent(e ast.Expr, name string) bool {
@@ -205,7 +213,10 @@ func (s *sources) declares(dir, field string) bool {
 			return false // a folder whose name is a malformed pattern
 		}
 		for _, path := range paths {
-			if f := s.file(path); f != nil && !strings.HasSuffix(path, "_test.go") {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			if f := s.file(path); f != nil {
 				for _, name := range f.fields {
 					fields[name] = true
 				}

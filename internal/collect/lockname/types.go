@@ -199,10 +199,12 @@ func selector(container, fields string) string {
 }
 
 // shortName cuts the import path off a global's name or a function's.
-func shortName(name string) string {
-	end := len(name)
-	if i := strings.IndexByte(name, '['); i >= 0 {
-		end = i
+func shortName(name string) string { return unescape(name[afterPath(name):]) }
+
+// afterPath is where in a name the last element of the import path begins.
+func afterPath(name string) int {
+	if i := strings.IndexByte(name, '['); i >= 0 { // type arguments have paths of their own
+		name = name[:i]
 	}
-	return unescape(name[strings.LastIndexByte(name[:end], '/')+1:])
+	return strings.LastIndexByte(name, '/') + 1
 }

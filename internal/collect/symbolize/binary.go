@@ -126,16 +126,17 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 	return b.image.read(f.Entry, f.End-f.Entry)
 }
 
-// Types is where the runtime's type descriptors lie, and their names: offsets of
-// both count from start. It is not ok in a position-independent binary, whose
-// descriptors hold no pointers before they are loaded.
-func (b *Binary) Types() (start, end uint64, ok bool) {
+// Types returns the runtime's type descriptors, with their names and what they hold
+// once loaded, and the ELF virtual address of the first: offsets in them count from
+// there. At most limit bytes are read.
+func (b *Binary) Types(limit uint64) (data []byte, start uint64, err error) {
 	m := b.module
-	return m.types, m.etypes, !b.image.relocated && m.types != 0 && m.types < m.etypes
+	if m.types == 0 || m.types >= m.etypes || m.etypes-m.types > limit {
+		return nil, 0, fmt.Errorf("type descriptors at %#x–%#x are none, or too many", m.types, m.etypes)
+	}
+	data, err = b.image.readLoaded(m.types, m.etypes-m.types)
+	return data, m.types, err
 }
-
-// Read returns what the file has at an ELF virtual address.
-func (b *Binary) Read(addr, size uint64) ([]byte, error) { return b.image.read(addr, size) }
 
 // baseName names a file for people: of /proc/PID/exe, the file behind it.
 func baseName(path string) string {

@@ -60,7 +60,7 @@ func (b *Binary) allFrames(addr uint64) []Frame {
 
 func newFrame(symbol, file string, line, startLine int, inlined bool, entry uint64, wrapper bool) Frame {
 	return Frame{
-		Func: printedName(symbol), File: file, Line: line, StartLine: startLine,
+		Func: PrintedName(symbol), File: file, Line: line, StartLine: startLine,
 		Inlined: inlined, Entry: entry, symbol: symbol, wrapper: wrapper,
 	}
 }
@@ -86,9 +86,9 @@ func isPanic(symbol string) bool {
 	return symbol == "runtime.gopanic" || symbol == "runtime.sigpanic" || symbol == "runtime.panicwrap"
 }
 
-// printedName replaces the arguments of a generic function, of which the
+// PrintedName replaces the arguments of a generic function, of which the
 // compiler only knows shapes, by [...] (runtime.funcNamePiecesForPrint).
-func printedName(symbol string) string {
+func PrintedName(symbol string) string {
 	i, j := strings.IndexByte(symbol, '['), strings.LastIndexByte(symbol, ']')
 	if i < 0 || j <= i {
 		return symbol

@@ -118,7 +118,7 @@ func printed(locs []*profile.Location) []string {
 	var frames []string
 	for _, loc := range locs {
 		for _, l := range loc.Line {
-			frames = append(frames, fmt.Sprintf("%s %s:%d", l.Function.Name, l.Function.Filename, l.Line))
+			frames = append(frames, fmt.Sprintf("%s %s:%d", PrintedName(l.Function.Name), l.Function.Filename, l.Line))
 		}
 	}
 	return frames
@@ -172,7 +172,7 @@ func TestPrintedName(t *testing.T) {
 		"odd]name[":                               "odd]name[",
 		"":                                        "",
 	} {
-		if got := printedName(symbol); got != want {
+		if got := PrintedName(symbol); got != want {
 			t.Errorf("%q: got %q, want %q", symbol, got, want)
 		}
 	}

@@ -17,16 +17,16 @@ const maxTable = 512 << 20
 type image struct {
 	r     io.ReaderAt
 	loads []elf.ProgHeader
-	rela  []byte // the loader's relocations; nil unless position-independent
+	rela  []byte // the loader's relocations; nil unless position-independent, and once given up
 
-	relocated bool // position-independent
+	relaAddr, relaSize uint64
 }
 
 func newImage(r io.ReaderAt, f *elf.File) (*image, error) {
 	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || f.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("a %d-bit %v binary; only linux/amd64 is supported", 32*int(f.Class), f.Machine)
 	}
-	m := &image{r: r, relocated: f.Type == elf.ET_DYN}
+	m := &image{r: r}
 	for _, p := range f.Progs {
 		if p.Filesz > p.Memsz || p.Vaddr+p.Memsz < p.Vaddr || p.Off+p.Filesz < p.Off {
 			return nil, fmt.Errorf("program header %v at %#x is larger than the address space or its memory", p.Type, p.Vaddr)
@@ -66,6 +66,7 @@ func (m *image) readRelocations(addr, size uint64) error {
 	if relasz == 0 {
 		return nil
 	}
+	m.relaAddr, m.relaSize = rela, relasz
 	if m.rela, err = m.read(rela, relasz); err != nil {
 		return fmt.Errorf("relocations: %w", err)
 	}
@@ -170,6 +171,27 @@ func (m *image) scan(p elf.ProgHeader, want []byte, align uint64) ([]uint64, err
 		}
 	}
 	return found, nil
+}
+
+// readLoaded is read with what the loader puts into pointers.
+func (m *image) readLoaded(addr, size uint64) ([]byte, error) {
+	data, err := m.read(addr, size)
+	if err != nil || m.relaSize == 0 {
+		return data, err
+	}
+	held := m.rela
+	if m.rela == nil {
+		if m.rela, err = m.read(m.relaAddr, m.relaSize); err != nil {
+			return nil, fmt.Errorf("relocations: %w", err)
+		}
+	}
+	m.relative(func(at, value uint64) {
+		if off := at - addr; at >= addr && off < size && size-off >= 8 {
+			binary.LittleEndian.PutUint64(data[off:], value)
+		}
+	})
+	m.rela = held
+	return data, nil
 }
 
 // words reads n pointers at addr as the loaded program sees them.

@@ -118,7 +118,8 @@ func (in *Interner) locate(pc uint64, callee string) location {
 	lines := make([]profile.Line, len(frames))
 	for i, f := range frames {
 		key := functionKey{f.symbol, f.File, f.StartLine}
-		lines[i] = profile.Line{Function: in.function(key, f.Func), Line: int64(f.Line)}
+		// The symbol, type arguments and all, as in the runtime's own profiles.
+		lines[i] = profile.Line{Function: in.function(key, f.symbol), Line: int64(f.Line)}
 	}
 	found.Location = in.add(&profile.Location{Address: pc, Mapping: in.mapping(pc), Line: lines})
 	return found

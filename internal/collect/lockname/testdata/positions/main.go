@@ -95,6 +95,43 @@ func (q *queue) put() {
 }
 
 //go:noinline
+func methodNested(c *client) { c.count(1) } // main.(*client).stats.mu
+
+//go:noinline
+func (c *client) count(n int) {
+	c.stats.mu.Lock()
+	c.stats.in += n
+	c.stats.mu.Unlock()
+}
+
+//go:noinline
+func methodPointed(c *client) { c.guarded() } // main.(*client).guard
+
+//go:noinline
+func (c *client) guarded() {
+	c.guard.Lock()
+	c.guard.Unlock()
+}
+
+//go:noinline
+func methodArray(c *cache) { c.put(3) } // main.(*shard).mu
+
+//go:noinline
+func (c *cache) put(i int) {
+	c.shards[i].mu.Lock()
+	c.shards[i].m = nil
+	c.shards[i].mu.Unlock()
+}
+
+//go:noinline
+func methodOther(c *client) { c.lockOther() } // main.(*queue).mu
+
+//go:noinline
+func (c *client) lockOther() {
+	lockFor(&c.queue.mu, 2)
+}
+
+//go:noinline
 func parameter(a int, c *client) { // main.(*client).mu
 	c.mu.Lock()
 	c.id[a] = 1
@@ -284,7 +321,7 @@ func flight(c *client) { c.group.Do("k", func() (any, error) { return nil, nil }
 func file(c *client) { c.log.Write([]byte("x")) } // main.(*client).log
 
 //go:noinline
-func methodValue(q *queue) { // main.(*queue).mu
+func valueOfMethod(q *queue) { // main.(*queue).mu
 	lock := q.mu.Lock
 	call(lock)
 	q.mu.Unlock()
@@ -374,13 +411,14 @@ func main() {
 	go w.Write(make([]byte, 1<<20)) // fills the pipe and keeps the file's lock
 	time.Sleep(20 * time.Millisecond)
 	for _, f := range []func(){
-		func() { method(q) }, func() { parameter(1, c) }, func() { reader(c) }, func() { deferred(q) },
+		func() { method(q) }, func() { methodNested(c) }, func() { methodPointed(c) }, func() { methodArray(ca) },
+		func() { methodOther(c) }, func() { parameter(1, c) }, func() { reader(c) }, func() { deferred(q) },
 		func() { spilled(q, "abba") }, func() { behind(c) }, func() { nested(c) }, func() { pointed(c) },
 		func() { embedded(e) }, func() { promoted(d) }, func() { throughInterface(&q.mu) }, func() { array(ca, 3) },
 		func() { nameless(ca, 2) }, func() { locks(ca, 1) }, func() { slice(ca, 1) }, func() { bare(ca, 2) },
 		func() { refs(ca, 1) }, func() { loop(ca) }, func() { handed(c) }, func() { generic(t) }, global, globalField,
 		func() { globalArray(2) }, globalPointer, globalLiteral, func() { once(c) }, func() { group(c) },
-		func() { file(c) }, func() { flight(c) }, func() { methodValue(q) }, func() { switched(q, c, 2) }, func() { either(q, c, true) },
+		func() { file(c) }, func() { flight(c) }, func() { valueOfMethod(q) }, func() { switched(q, c, 2) }, func() { either(q, c, true) },
 	} {
 		go f()
 	}
