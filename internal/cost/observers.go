@@ -1,15 +1,12 @@
 package cost
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,7 +25,15 @@ type observer struct {
 }
 
 // attachTime is how long observers that do not say when they are ready are given.
-const attachTime = 1500 * time.Millisecond
+const attachTime = 2 * time.Second
+
+// stopTime is how long an observer may take to write what it has.
+const stopTime = 5 * time.Second
+
+func soon() error {
+	time.Sleep(attachTime)
+	return nil
+}
 
 // settleTime is how long contend looks at every wait before it keeps to its bound.
 const settleTime = 2500 * time.Millisecond
@@ -41,7 +46,7 @@ func (b *Bench) observers(exe string, t *target) []observer {
 				return nil, err
 			}
 			args := append([]string{"record", "--pid", t.pid(), "-o", out, "--force", "--ready-file", ready, "-d", "1h"}, args...)
-			return started(ctx, exec.CommandContext(ctx, b.Contend, args...), func(*bufio.Reader) error { return appears(ready) })
+			return started(ctx, exec.CommandContext(ctx, b.Contend, args...), func() error { return appears(ready) })
 		}
 	}
 	inside := func(profile string) func(context.Context) (func() error, error) {
@@ -69,10 +74,7 @@ func (b *Bench) observers(exe string, t *target) []observer {
 			if err != nil {
 				return nil, fmt.Errorf("%w: libbpf-tools", errMissing)
 			}
-			return started(ctx, exec.CommandContext(ctx, path, "-p", t.pid(), "3600"), func(*bufio.Reader) error {
-				time.Sleep(attachTime)
-				return nil
-			})
+			return started(ctx, exec.CommandContext(ctx, path, "-p", t.pid(), "3600"), soon)
 		}},
 		{"mutex profile, fraction 1", inside("mutex")},
 		{"block profile, rate 1", inside("block")},
@@ -81,23 +83,17 @@ func (b *Bench) observers(exe string, t *target) []observer {
 }
 
 // started starts a command and waits until it is ready.
-func started(ctx context.Context, cmd *exec.Cmd, ready func(*bufio.Reader) error) (func() error, error) {
+func started(ctx context.Context, cmd *exec.Cmd, ready func() error) (func() error, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	read := bufio.NewReader(out)
 	stop := func() error {
 		if err := cmd.Process.Signal(unix.SIGINT); err != nil {
 			return err
 		}
-		if _, err := read.WriteTo(io.Discard); err != nil {
-			return err
-		}
+		late := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() }) // bpftrace 0.17 now and then ignores the signal
+		defer late.Stop()
 		err := cmd.Wait()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && ctx.Err() == nil {
@@ -105,7 +101,7 @@ func started(ctx context.Context, cmd *exec.Cmd, ready func(*bufio.Reader) error
 		}
 		return err
 	}
-	if err := ready(read); err != nil {
+	if err := ready(); err != nil {
 		return nil, errors.Join(err, stop())
 	}
 	return stop, nil
@@ -136,7 +132,6 @@ uprobe:%[1]s:%[3]d /pid == %[4]s/ {
 		delete(@at[$g]);
 	}
 }
-BEGIN { printf("ready\n"); }
 `
 
 func bpftrace(ctx context.Context, exe string, t *target) (func() error, error) {
@@ -160,15 +155,5 @@ func bpftrace(ctx context.Context, exe string, t *target) (func() error, error) 
 	text := fmt.Sprintf(script, exe, queue.Func.Entry, ready.Func.Entry, t.pid())
 	cmd := exec.CommandContext(ctx, path, "--unsafe", "-e", text)
 	cmd.Env = append(os.Environ(), "BPFTRACE_MAP_KEYS_MAX=65536")
-	return started(ctx, cmd, func(r *bufio.Reader) error {
-		for {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return fmt.Errorf("bpftrace ended before it was ready: %w", err)
-			}
-			if strings.HasPrefix(line, "ready") {
-				return nil
-			}
-		}
-	})
+	return started(ctx, cmd, soon)
 }

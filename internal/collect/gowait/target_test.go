@@ -1,7 +1,6 @@
 package gowait
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,28 +37,12 @@ type ledger struct {
 	Held map[string]int64 `json:"held"`
 }
 
-// buildDir is shared by the tests of a run, see TestMain.
-var buildDir string
-
 func TestMain(m *testing.M) {
 	if pid := os.Getenv(childEnv); pid != "" {
 		recordUntilKilled(pid)
 	}
-	os.Exit(testMain(m))
+	os.Exit(livetest.Main(m))
 }
-
-func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "gowait")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	buildDir = dir
-	return m.Run()
-}
-
-var builds sync.Map // flags → func() (string, error)
 
 // buildTarget builds testdata/locks once for each set of flags.
 func buildTarget(t testing.TB, flags ...string) string {
@@ -68,29 +50,17 @@ func buildTarget(t testing.TB, flags ...string) string {
 }
 
 func buildProgram(t testing.TB, source string, flags ...string) string {
-	build, _ := builds.LoadOrStore(fmt.Sprint(source, flags), sync.OnceValues(func() (string, error) {
-		exe := filepath.Join(buildDir, filepath.Base(source)+strings.ReplaceAll(strings.Join(flags, ""), " ", ""))
-		args := append(append([]string{"build", "-o", exe}, flags...), "./"+source)
-		out, err := exec.Command("go", args...).CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
-		return exe, err
-	}))
-	exe, err := build.(func() (string, error))()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exe
+	t.Helper()
+	return livetest.Build(t, source, flags...)
 }
 
 // running is a target under the test's command.
 type running struct {
 	*target.Process
+	child  *livetest.Child
 	binary *symbolize.Binary
 	cmd    *exec.Cmd
 	stdin  io.Writer
-	stdout *bufio.Reader
 }
 
 func startTarget(t testing.TB, flags ...string) *running {
@@ -109,32 +79,8 @@ func startTargetIn(t testing.TB, attr *syscall.SysProcAttr, flags ...string) *ru
 // startCommand starts a target of either kind.
 func startCommand(t testing.TB, cmd *exec.Cmd) *running {
 	t.Helper()
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	r := &running{cmd: cmd, stdin: stdin, stdout: bufio.NewReader(stdout)}
-	r.do(t, "stats") // the runtime is up
-	if r.Process, err = target.Find(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	if r.binary, err = symbolize.Open(r.Exe); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.binary.Close() })
-	return r
+	c := livetest.Start(t, cmd, func(c *livetest.Child) { c.Ask(t, "stats") })
+	return &running{Process: c.Process, child: c, binary: c.Binary, cmd: cmd, stdin: c.In}
 }
 
 // do has the target carry out a command and returns its answer.
@@ -148,14 +94,7 @@ func (r *running) do(t testing.TB, command string) ledger {
 // ask decodes the answer into v.
 func (r *running) ask(t testing.TB, command string, v any) {
 	t.Helper()
-	if _, err := fmt.Fprintln(r.stdin, command); err != nil {
-		t.Fatal(err)
-	}
-	line, err := r.stdout.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("%s: the target does not answer: %v", command, err)
-	}
-	if err := json.Unmarshal(line, v); err != nil {
+	if err := json.Unmarshal(r.child.Ask(t, command), v); err != nil {
 		t.Fatal(err)
 	}
 }

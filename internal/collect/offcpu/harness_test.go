@@ -1,14 +1,9 @@
 package offcpu
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,22 +27,8 @@ func requireKernel(t *testing.T) {
 	}
 }
 
-var builds = map[string]func() (string, error){}
-
-func init() {
-	for name, args := range map[string][]string{"plain": nil, "stripped": {"-ldflags=-s -w"}, "pie": {"-buildmode=pie", "-ldflags=-s -w"}} {
-		builds[name] = sync.OnceValues(func() (string, error) {
-			path := filepath.Join(buildDir, "target-"+name)
-			cmd := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "./testdata/target")...)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("%w\n%s", err, out)
-			}
-			return path, nil
-		})
-	}
-}
-
-var buildDir string
+// builds are the flags of the ways to build the target.
+var builds = map[string][]string{"plain": nil, "stripped": {"-ldflags=-s -w"}, "pie": {"-buildmode=pie", "-ldflags=-s -w"}}
 
 func TestMain(m *testing.M) {
 	if pid := os.Getenv("OFFCPU_RECORD"); pid != "" {
@@ -57,20 +38,13 @@ func TestMain(m *testing.M) {
 		openUnprivileged(exe)
 		return
 	}
-	dir, err := os.MkdirTemp("", "offcpu")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	buildDir = dir
-	m.Run()
+	os.Exit(livetest.Main(m))
 }
 
 // child is a running target.
 type child struct {
+	*livetest.Child
 	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
 	process *target.Process
 	binary  *symbolize.Binary
 }
@@ -83,41 +57,15 @@ func start(t *testing.T, build string, scenarios ...string) *child {
 func startWith(t *testing.T, build string, attr *syscall.SysProcAttr, scenarios ...string) *child {
 	t.Helper()
 	requireKernel(t)
-	path, err := builds[build]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &child{cmd: exec.Command(path, scenarios...)}
-	c.cmd.SysProcAttr = attr
-	c.cmd.Stderr = os.Stderr
-	c.cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.out = bufio.NewReader(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.in.Close()
-		c.cmd.Process.Kill()
-		c.cmd.Wait()
+	cmd := exec.Command(livetest.Build(t, "testdata/target", builds[build]...), scenarios...)
+	cmd.SysProcAttr = attr
+	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c := livetest.Start(t, cmd, func(c *livetest.Child) {
+		if line, err := c.Out.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("target said %q, %v", line, err)
+		}
 	})
-	if line, err := c.out.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("target said %q, %v", line, err)
-	}
-	if c.process, err = target.Find(c.cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	if c.binary, err = symbolize.Open(c.process.Exe); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.binary.Close() })
-	return c
+	return &child{Child: c, cmd: cmd, process: c.Process, binary: c.Binary}
 }
 
 // measured is what the target's own clocks say of a scenario.
@@ -129,15 +77,8 @@ type measured struct {
 // run lets the scenarios go and returns what the target measured.
 func (c *child) run(t *testing.T) map[string]measured {
 	t.Helper()
-	if _, err := io.WriteString(c.in, "go\n"); err != nil {
-		t.Fatal(err)
-	}
-	line, err := c.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
 	var truths map[string]measured
-	if err := json.Unmarshal([]byte(line), &truths); err != nil {
+	if err := json.Unmarshal(c.Ask(t, "go"), &truths); err != nil {
 		t.Fatal(err)
 	}
 	return truths

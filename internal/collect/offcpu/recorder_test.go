@@ -16,24 +16,22 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
+	"contend/internal/collect/livetest"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
 
 func TestUnprivileged(t *testing.T) {
 	c := start(t, "plain")
-	recorder := filepath.Join(buildDir, "recorder") // the test's own folder is root's alone
+	recorder := filepath.Join(livetest.Dir(), "recorder") // the test's own folder is root's alone
 	self, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(recorder, self, 0o755), os.Chmod(buildDir, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(recorder, self, 0o755), os.Chmod(livetest.Dir(), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	exe, err := builds["plain"]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := livetest.Build(t, "testdata/target")
 	cmd := exec.Command(recorder)
 	cmd.Env = append(os.Environ(), "OFFCPU_OPEN="+exe)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
