@@ -95,7 +95,7 @@ func (w *workloadFlags) choose(name, arm string) (string, workload.Settings, err
 	if i < 0 {
 		return "", nil, usagef("unknown workload %q; there is %s", name, workloadNames())
 	}
-	s, arms := w.settings[i], workloads[i].Arms
+	s, arms := w.settings[i], slices.Concat(workloads[i].Arms, workloads[i].More)
 	if arm == "" {
 		arm = arms[0]
 	}
@@ -135,6 +135,9 @@ func workloadHelp() string {
 	var b strings.Builder
 	for _, w := range workloads {
 		fmt.Fprintf(&b, "  %s: %s\n    arms: %s\n", w.Name, w.Summary, strings.Join(w.Arms, ", "))
+		if len(w.More) > 0 {
+			fmt.Fprintf(&b, "    more arms, if named: %s\n", strings.Join(w.More, ", "))
+		}
 	}
 	return b.String()
 }

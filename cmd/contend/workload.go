@@ -43,6 +43,9 @@ func newWorkload() *cobra.Command {
 			if steered {
 				return s.Run(cmd.Context(), workload.Inherited())
 			}
+			if broker, ok := s.(workload.Server); ok && broker.Serves() {
+				return broker.Serve(cmd.Context(), cmd.ErrOrStderr())
+			}
 			return runWorkload(cmd.Context(), s, cmd.OutOrStdout())
 		},
 	}

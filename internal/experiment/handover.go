@@ -12,6 +12,8 @@ var handoverNotes = map[string]string{
 	"baseline": "one executor task a message, one mutex-guarded queue",
 	"batched":  "messages handed over in batches of up to 1,024 or 5 MiB; everything else as in baseline",
 	"lockfree": "one task a message, but a queue without a lock: what the lock itself costs",
+	"twolock":  "one task a message, but the producers' lock apart from the consumer's: what sharing the lock with the consumer costs",
+	"endtoend": "messages stay together from the socket on: one task a read, one a bookie's answer; receipts and cursor wake-ups coalesced",
 	"twolane":  "one task a message under the same lock, responses and cursor wake-ups served first: what the order of service costs",
 }
 

@@ -38,6 +38,7 @@ var handovers = []struct {
 		return b, stop
 	}},
 	{"blockingmpsc", func() (Executor, func()) { return startSingle(NewBlockingMPSC[Task](DefaultChunkSize)) }},
+	{"twolock", func() (Executor, func()) { return startSingle(NewTwoLock()) }},
 	{"twolane", func() (Executor, func()) { return startSingle(NewTwoLane()) }},
 	{"channel", func() (Executor, func()) {
 		c := make(channelExecutor, benchmarkInFlight)

@@ -54,6 +54,7 @@ func shutdown(t *testing.T, e *SingleExecutor) {
 // taskQueues are all kinds of queue an executor can sleep on.
 var taskQueues = map[string]func() TaskQueue{
 	"queue":   func() TaskQueue { return NewQueue[Task]() },
+	"twolock": func() TaskQueue { return NewTwoLock() },
 	"twolane": func() TaskQueue { return NewTwoLane() },
 	"mpsc":    func() TaskQueue { return NewBlockingMPSC[Task](16) },
 }

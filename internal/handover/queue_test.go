@@ -206,6 +206,8 @@ func isClosed(q TaskQueue) bool {
 		return q.closed
 	case *TwoLane:
 		return q.closed
+	case *TwoLock:
+		return q.closed
 	default:
 		return q.(*BlockingMPSC[Task]).queue.isClosed()
 	}

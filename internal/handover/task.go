@@ -41,7 +41,7 @@ var (
 )
 
 // TaskQueue is what a SingleExecutor sleeps on: any number of goroutines put,
-// one takes. Queue[Task], TwoLane and BlockingMPSC[Task] are task queues.
+// one takes. Queue[Task], TwoLane, TwoLock and BlockingMPSC[Task] are task queues.
 type TaskQueue interface {
 	// Put appends t, or returns ErrShutdown after Close.
 	Put(t Task) error

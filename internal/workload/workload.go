@@ -49,6 +49,8 @@ type Info struct {
 	// Arms are its variants. The first is the default; the first two are an
 	// experiment's baseline and candidate.
 	Arms []string
+	// More are arms that run only where they are named.
+	More []string
 	// New returns the settings of a run at their defaults.
 	New func() Settings
 	// Role is the whole of a process that a run starts beside its own, with its
@@ -71,6 +73,15 @@ type Settings interface {
 	// conversation, and returns when told to stop, when ctx ends, or when
 	// anything fails. An error is also sent as an "error" event.
 	Run(ctx context.Context, lines *Conversation) error
+}
+
+// A Server is Settings that can have the process be a part that others connect to.
+type Server interface {
+	// Serves says that these settings ask for that.
+	Serves() bool
+	// Serve serves until those that connected have left, or ctx ends. It says
+	// on log where it listens.
+	Serve(ctx context.Context, log io.Writer) error
 }
 
 // Event is one line from the workload.

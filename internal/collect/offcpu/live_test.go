@@ -151,12 +151,14 @@ func TestKernelFramesAreNamed(t *testing.T) {
 	c := start(t, "plain", "read")
 	out := window(t, attach(t, c, Options{}), func() { c.run(t) })
 	got := sum(out.Profiles[recording.OffCPU], "main.readPipe.func2")
-	if len(got.stacks) == 0 || !strings.Contains(got.stacks[0], "pipe_read") || strings.Contains(got.stacks[0], "__schedule") {
-		t.Errorf("stacks %q: want pipe_read from the kernel, and no scheduler", got.stacks)
+	// On a busy host the runtime preempts the reader, too, whose thread then sleeps in a futex.
+	i := slices.IndexFunc(got.stacks, func(s string) bool { return strings.Contains(s, "pipe_read") })
+	if i < 0 || strings.Contains(got.stacks[i], "__schedule") {
+		t.Fatalf("stacks %q: want pipe_read from the kernel, and no scheduler", got.stacks)
 	}
 	// The stub around SYSCALL keeps no frame, which would hide its caller.
-	if len(got.stacks) != 0 && !strings.Contains(got.stacks[0], "linux.Syscall6 < syscall.RawSyscall6 < syscall.Syscall <") {
-		t.Errorf("stack %q: the caller of the frameless stub is missing", got.stacks[0])
+	if !strings.Contains(got.stacks[i], "linux.Syscall6 < syscall.RawSyscall6 < syscall.Syscall <") {
+		t.Errorf("stack %q: the caller of the frameless stub is missing", got.stacks[i])
 	}
 }
 

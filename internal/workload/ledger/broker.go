@@ -20,11 +20,12 @@ const connectWithin = 20 * time.Second
 // subscription.
 type broker struct {
 	options    Options
+	chained    bool // the messages of a frame are one task
 	ledger     *managedLedger
 	executor   *ledgerExecutor
 	dedup      *dedup // nil if off
 	dispatcher *dispatcher
-	bookie     *bookieClient
+	bookies    []*bookieClient
 	gate       *backlogGate
 	loops      []*eventLoop
 
@@ -32,12 +33,16 @@ type broker struct {
 	stopping atomic.Bool // connections may end now
 	done     chan struct{}
 	work     sync.WaitGroup
-	conns    []net.Conn
+
+	consuming sync.WaitGroup // consumers connected
+
+	mu    sync.Mutex
+	conns []net.Conn // to close
 }
 
 // newBroker makes a broker whose failures cancel a context through fail.
 func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFunc) (*broker, error) {
-	b := &broker{options: o, fail: fail, done: make(chan struct{})}
+	b := &broker{options: o, chained: o.Arm == EndToEnd, fail: fail, done: make(chan struct{})}
 	executor, err := newLedgerExecutor(o, b.failed)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,18 @@ func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFu
 		fail:   b.failed,
 		spin:   int(math.Round(spinPerMicrosecond * float64(o.Work) / float64(time.Microsecond))),
 		prePin: o.Completion == PrePin,
+		quorum: quorum{o.WriteQuorum, o.AckQuorum},
 	}
+	for i := range o.Ensemble {
+		s := stripe{uint64(o.Ensemble), uint64(o.WriteQuorum), uint64(i)}
+		c := newBookieClient(s, o.JournalDir != "", o.Backlog)
+		c.respond = b.ledger.respond
+		if o.Arm == EndToEnd {
+			c.respond = b.ledger.respondGroup
+		}
+		b.bookies = append(b.bookies, c)
+	}
+	b.ledger.bookies = b.bookies
 	b.gate = newBacklogGate(o.Backlog, &b.ledger.added)
 	b.dispatcher = newDispatcher(b.ledger, o.Consumers, o.ReadBatch, b.gate)
 	b.ledger.cursor = b.dispatcher.cursor
@@ -70,34 +86,61 @@ func (b *broker) failed(err error) {
 // goRun starts f as a goroutine of the broker; its error ends the run.
 func (b *broker) goRun(f func() error) { b.work.Go(func() { b.failed(f()) }) }
 
-// accept waits until the bookie and every client have connected.
-func (b *broker) accept(ctx context.Context, listener net.Listener) error {
+// accept waits until every bookie and client has connected, and not longer than
+// within, if that is not 0.
+func (b *broker) accept(ctx context.Context, listener net.Listener, within time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	timer := time.AfterFunc(connectWithin, func() { listener.Close() })
-	defer timer.Stop()
+	if within > 0 {
+		timer := time.AfterFunc(within, func() { listener.Close() })
+		defer timer.Stop()
+	}
 	producers := make([]*producerConn, b.options.Producers)
-	for range 1 + b.options.Consumers + b.options.Producers {
+	for range b.options.Ensemble + b.options.Consumers + b.options.Producers {
 		conn, err := listener.Accept()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, net.ErrClosed) {
-			return fmt.Errorf("the load generator and the bookie did not connect within %v", connectWithin)
+			return fmt.Errorf("the load generator and the bookies did not connect within %v", connectWithin)
 		}
 		if err != nil {
 			return fmt.Errorf("accepting a connection: %w", err)
 		}
-		b.conns = append(b.conns, conn)
 		if err := b.register(conn, producers); err != nil {
 			return err
 		}
 	}
+	if b.options.JournalDir != "" {
+		b.goRun(func() error { b.acceptBookies(listener); return nil }) // until the session closes it
+	}
 	return b.serve(producers)
+}
+
+// acceptBookies takes in bookies that come back.
+func (b *broker) acceptBookies(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		b.failed(b.register(conn, nil))
+	}
+}
+
+// owns notes a connection, so that close ends it.
+func (b *broker) owns(conn net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns = append(b.conns, conn)
+	if b.stopping.Load() {
+		conn.Close()
+	}
 }
 
 // register takes in a connection by its first frame.
 func (b *broker) register(conn net.Conn, producers []*producerConn) error {
+	b.owns(conn)
 	_ = conn.SetReadDeadline(time.Now().Add(connectWithin))
 	frames := newFrameBuffer(slabSize)
 	kind, body, err := frames.next(conn)
@@ -111,32 +154,60 @@ func (b *broker) register(conn net.Conn, producers []*producerConn) error {
 	if err != nil {
 		return err
 	}
-	_ = conn.SetReadDeadline(time.Time{})
 	switch {
-	case role == roleBookie && b.bookie == nil:
-		b.bookie = newBookieClient(conn)
-		b.bookie.respond = b.ledger.respond
-		b.ledger.bookie = b.bookie
+	case role == roleBookie && index < len(b.bookies):
+		if err := b.registerBookie(conn, frames, index); err != nil {
+			return err
+		}
 	case role == roleConsumer && index < len(b.dispatcher.consumers) && b.dispatcher.consumers[index] == nil:
 		b.dispatcher.consumers[index] = newConsumerConn(conn)
 	case role == roleProducer && index < len(producers) && producers[index] == nil:
+		_ = conn.SetReadDeadline(time.Time{})
 		producers[index] = &producerConn{broker: b, id: index, conn: conn, frames: frames}
 		return nil // it goes on with the same buffer
 	default:
 		return fmt.Errorf("registering a connection: role %d, index %d is unknown or taken", role, index)
 	}
 	frames.close()
+	_ = conn.SetReadDeadline(time.Time{})
 	return nil
+}
+
+// registerBookie takes in a bookie once it has said which entry it is due.
+func (b *broker) registerBookie(conn net.Conn, frames *frameBuffer, index int) error {
+	kind, body, err := frames.next(conn)
+	if err != nil {
+		return fmt.Errorf("registering bookie %d: %w", index, err)
+	}
+	if kind != kindNext {
+		return fmt.Errorf("registering bookie %d: %w: kind %d", index, errFrame, kind)
+	}
+	next, err := parseNext(body)
+	if err != nil {
+		return err
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	select {
+	case b.bookies[index].links <- bookieLink{conn, next}:
+		return nil
+	default:
+		return fmt.Errorf("bookie %d connected twice", index)
+	}
 }
 
 // serve starts everything; the count of connections made sure that all are there.
 func (b *broker) serve(producers []*producerConn) error {
-	b.goRun(b.bookie.write)
-	b.goRun(b.bookie.read)
+	for _, c := range b.bookies {
+		b.goRun(func() error { return c.run(b.done) })
+	}
 	b.goRun(func() error { b.dispatcher.run(b.done); return nil })
 	for _, c := range b.dispatcher.consumers {
 		b.goRun(c.write)
-		b.goRun(func() error { return c.read(b.dispatcher) })
+		b.consuming.Add(1)
+		b.goRun(func() error {
+			defer b.consuming.Done()
+			return c.read(b.dispatcher)
+		})
 	}
 	if b.options.Loops > 0 {
 		return b.serveByLoops(producers)
@@ -155,6 +226,7 @@ func (b *broker) serveByLoops(producers []*producerConn) error {
 		if err != nil {
 			return err
 		}
+		l.lockThread = b.options.LockThreads
 		b.loops = append(b.loops, l)
 	}
 	for i, p := range producers {
@@ -168,19 +240,28 @@ func (b *broker) serveByLoops(producers []*producerConn) error {
 	return nil
 }
 
+// left is closed when the last consumer has left, which they do after the producers.
+func (b *broker) left() <-chan struct{} {
+	left := make(chan struct{})
+	go func() { b.consuming.Wait(); close(left) }()
+	return left
+}
+
 // close ends every goroutine of the broker and waits for them.
 func (b *broker) close() {
 	b.stopping.Store(true)
 	b.gate.close()
 	close(b.done)
+	b.mu.Lock()
 	for _, conn := range b.conns {
 		conn.Close()
 	}
+	b.mu.Unlock()
 	for _, l := range b.loops {
 		l.stop()
 	}
-	if b.bookie != nil {
-		b.bookie.close()
+	for _, c := range b.bookies {
+		c.close()
 	}
 	for _, c := range b.dispatcher.consumers {
 		if c != nil {
@@ -209,10 +290,12 @@ func newLedgerExecutor(o Options, fail func(error)) (*ledgerExecutor, error) {
 		queue = handover.NewBlockingMPSC[handover.Task](handover.DefaultChunkSize)
 	case TwoLane:
 		queue = handover.NewTwoLane()
+	case TwoLock:
+		queue = handover.NewTwoLock()
 	}
-	e := &ledgerExecutor{single: handover.NewSingleExecutor(queue, handover.ExecutorOptions{OnPanic: onPanic})}
+	e := &ledgerExecutor{single: handover.NewSingleExecutor(queue, handover.ExecutorOptions{OnPanic: onPanic, LockOSThread: o.LockThreads})}
 	e.adds = e.single
-	if o.Arm != Batched {
+	if !o.batches() {
 		return e, nil
 	}
 	limit := o.BatchBytes
@@ -221,10 +304,17 @@ func newLedgerExecutor(o Options, fail func(error)) (*ledgerExecutor, error) {
 	}
 	var err error
 	e.batching, err = handover.NewBatchingExecutor(e.single, handover.BatchingOptions{
-		MaxItems:   o.BatchItems,
-		MaxWeight:  limit,
-		OnPanic:    onPanic,
-		OnRejected: func(t handover.Task, _ error) { (*op)(t.(*addTask)).free() },
+		MaxItems:  o.batchTasks(),
+		MaxWeight: limit,
+		OnPanic:   onPanic,
+		OnRejected: func(t handover.Task, _ error) {
+			switch t := t.(type) {
+			case *addTask:
+				(*op)(t).free()
+			case *chainTask:
+				t.free()
+			}
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ const (
 type childSetup struct {
 	Options Options `json:"options"`
 	Address string  `json:"address"` // where the broker listens, on Options.Network
+	Index   int     `json:"index"`   // of a bookie
 }
 
 // RunRole is the whole of a process that a broker started with RoleArgs and a
@@ -60,16 +61,24 @@ func RunRole(role string, in io.Reader, out io.Writer) error {
 }
 
 func runBookieRole(setup childSetup, lines *workload.Conversation) error {
-	conn, err := dial(setup, roleBookie, 0)
+	j, err := openJournal(setup.Options, setup.Index)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	conn, err := dial(setup, roleBookie, setup.Index)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if _, err := conn.Write(appendNext(nil, j.next)); err != nil {
+		return fmt.Errorf("connecting to the broker: %w", err)
+	}
 	go func() { // ends with the process
 		_, _ = lines.NextCommand() // only ever the end of the input
 		conn.Close()
 	}()
-	err = runBookie(conn, setup.Options)
+	err = runBookie(conn, j)
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
@@ -158,6 +167,14 @@ func (c *child) events(ctx context.Context, to chan<- workload.Event) {
 	case err != nil:
 		c.err = fmt.Errorf("the %s process ended: %w%s", c.role, err, c.stderr.line())
 	}
+}
+
+// failure is why a child that should have stayed has ended.
+func (c *child) failure() error {
+	if c.err != nil {
+		return c.err
+	}
+	return fmt.Errorf("the %s process ended early", c.role)
 }
 
 // ended is closed when the child has ended; a child never started never ends.

@@ -110,6 +110,9 @@ func (s *session) final(lines *workload.Conversation) error {
 
 func (s *session) sendFinal(ev workload.Event, lines *workload.Conversation) error {
 	s.complete(ev.Result, s.begin, s.broker.counters())
+	if err := s.readBackJournals(ev.Result); err != nil {
+		return err
+	}
 	if err := lines.Send(ev); err != nil {
 		return fmt.Errorf("the recorder is gone: %w", err)
 	}

@@ -4,10 +4,10 @@
 //
 // # Processes
 //
-// The broker, which is the process to observe, starts two more from its own
+// The broker, which is the process to observe, starts the others from its own
 // executable: the load generator (producers and consumers, so that all
-// latencies are read off one clock) and the bookie (the log on disk). They
-// share the broker's cores, as tests on one machine do.
+// latencies are read off one clock) and the bookie, the log on disk, or up to
+// three of them. They share the broker's cores, as tests on one machine do.
 //
 //	load ──publish──▶ connection ──add──▶ ledger executor ──append──▶ bookie
 //	     ◀─receipt───            ◀────────  response    ◀──────────
@@ -27,6 +27,8 @@
 //     wake-ups go to the executor itself, past all messages but one batch.
 //   - lockfree: as baseline, on a queue without a lock.
 //   - twolane: as baseline, but responses and wake-ups are served first.
+//   - twolock: as baseline, on a queue with the consumer's lock apart.
+//   - endtoend: chains of messages all the way, see chainTask.
 //
 // lockfree takes away the lock alone and twolane the service order alone.
 //
@@ -50,6 +52,8 @@
 //     so shorter windows begin or end within a pass.
 //   - Unix sockets, abstract ones, that leave no files; --network tcp is the
 //     same over loopback ports. Segments are unlinked as soon as they are open.
+//   - One bookie that answers once it has written. Ensembles, fsync and
+//     journals that outlive a bookie are on request; see journal.
 //
 // # Validity
 //

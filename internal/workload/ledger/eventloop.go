@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -16,6 +17,7 @@ type eventLoop struct {
 	epoll, event int // file descriptors
 	conns        map[int32]*loopConn
 	buf          []byte
+	lockThread   bool // run on a thread of its own
 
 	mu      sync.Mutex
 	dirty   []*loopConn // have receipts to write
@@ -113,6 +115,10 @@ func (l *eventLoop) close() {
 
 // run is the loop's goroutine.
 func (l *eventLoop) run() error {
+	if l.lockThread {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	events := make([]unix.EpollEvent, 128)
 	for {
 		n, err := unix.EpollWait(l.epoll, events, -1)

@@ -32,7 +32,9 @@ type load struct {
 	publish   []*workload.Recorder
 	endToEnd  []*workload.Recorder
 	stopping  atomic.Bool
-	failed    chan error // has room for one; the first failure
+	label     func(*recording.WorkloadResult) // fills in what nobody else does; nil under a broker
+	closing   atomic.Bool                     // everything has arrived: permits are of no use any more
+	failed    chan error                      // has room for one; the first failure
 }
 
 // now is the load generator's clock in nanoseconds.
@@ -138,7 +140,7 @@ func (l *load) run(commands <-chan workload.Command, lines *workload.Conversatio
 	if err := l.drain(&producing, &consuming); err != nil {
 		return err
 	}
-	return lines.Send(workload.Event{Event: workload.EventFinal, Result: &recording.WorkloadResult{
+	return l.send(lines, workload.Event{Event: workload.EventFinal, Result: &recording.WorkloadResult{
 		ElapsedNS:  workload.MonotonicNow() - started,
 		Operations: l.received(),
 		Added:      l.acked(),
@@ -201,7 +203,14 @@ func (l *load) window(cmd workload.Command, commands <-chan workload.Command, li
 		Verify: l.verify(false),
 	}
 	r.Added, r.Operations = r.Latency["publish"].Count, r.Latency["end_to_end"].Count
-	return stopped, lines.Send(workload.Event{Event: workload.EventEnd, MonoNS: end, Result: r})
+	return stopped, l.send(lines, workload.Event{Event: workload.EventEnd, MonoNS: end, Result: r})
+}
+
+func (l *load) send(lines *workload.Conversation, ev workload.Event) error {
+	if l.label != nil {
+		l.label(ev.Result)
+	}
+	return lines.Send(ev)
 }
 
 // drain stops the producers, waits for what was sent to arrive and has the
@@ -220,6 +229,7 @@ func (l *load) drain(producing, consuming *sync.WaitGroup) error {
 			received, progress = n, time.Now()
 		}
 	}
+	l.closing.Store(true)
 	for _, c := range l.consumers {
 		if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite() // the broker may have closed it

@@ -57,7 +57,7 @@ func (c *consumer) run() error {
 
 func (c *consumer) grant(permits int) error {
 	c.flow = appendFlow(c.flow[:0], permits)
-	if _, err := c.conn.Write(c.flow); err != nil {
+	if _, err := c.conn.Write(c.flow); err != nil && !c.load.closing.Load() {
 		return fmt.Errorf("consumer %d: returning permits: %w", c.id, err)
 	}
 	return nil

@@ -11,17 +11,20 @@ import (
 // A managedLedger is the topic's log as the broker sees it. Everything but
 // addAsync and read happens on its executor.
 type managedLedger struct {
-	adds   handover.Executor        // takes add tasks; by arm, batches them
-	exec   *handover.SingleExecutor // the ledger executor; takes responses and wake-ups
-	bookie *bookieClient
-	cursor *cursor
-	cache  entryCache
-	fail   func(error)
+	adds    handover.Executor        // takes add tasks; by arm, batches them
+	exec    *handover.SingleExecutor // the ledger executor; takes responses and wake-ups
+	bookies []*bookieClient
+	quorum  quorum
+	pending opQueue // adds not yet complete, in order
+	chain   []*op   // of chainTask; reused
+	cursor  *cursor
+	cache   entryCache
+	fail    func(error)
 
 	spin     int  // multiplications of work an add
 	prePin   bool // a completion is a task of its own
 	next     uint64
-	complete uint64
+	complete uint64 // entries; they complete in order
 
 	confirmed atomic.Uint64 // entries that may be read: 0…confirmed-1
 	_         [56]byte
@@ -39,9 +42,14 @@ func (l *managedLedger) addAsync(o *op) error {
 	return nil
 }
 
-// respond hands the bookie's answer for one entry to the ledger executor.
-func (l *managedLedger) respond(o *op) error {
-	return l.exec.ExecuteControl((*responseTask)(o))
+// respond hands a bookie's answer to the ledger executor, entry by entry.
+func (l *managedLedger) respond(ops []*op) error {
+	for _, o := range ops {
+		if err := l.exec.ExecuteControl((*responseTask)(o)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addTask writes a message to the bookie as the next entry.
@@ -49,23 +57,49 @@ type addTask op
 
 func (t *addTask) Run() {
 	o := (*op)(t)
-	l := o.ledger
+	o.ledger.prepare(o)
+	o.ledger.store(o)
+}
+
+// prepare makes a message the next entry.
+func (l *managedLedger) prepare(o *op) {
 	workload.Spin(l.spin)
 	o.entry = l.next
 	l.next++
-	l.bookie.append(o)
+	if o.late = l.quorum.write - l.quorum.ack; o.late > 0 {
+		o.holds.Store(int32(1 + o.late))
+	}
+	l.pending.push(o)
 }
+
+// store sends an entry to its bookies.
+func (l *managedLedger) store(o *op) {
+	for i := range l.quorum.write {
+		l.bookies[(o.entry+uint64(i))%uint64(len(l.bookies))].append(o)
+	}
+}
+
+// quorum says how many bookies are sent an entry, and how many must have it
+// before it is acknowledged.
+type quorum struct{ write, ack int }
 
 // Weight is the message's payload in bytes.
 func (t *addTask) Weight() int64 { return int64(len(t.payload)) }
 
-// responseTask takes the bookie's answer for one entry.
+// responseTask takes one bookie's answer for one entry.
 type responseTask op
 
 func (t *responseTask) Run() {
 	o := (*op)(t)
-	if !o.ledger.prePin {
-		o.ledger.addComplete(o)
+	o.acks++
+	switch l := o.ledger; {
+	case o.acks < l.quorum.ack:
+		return
+	case o.acks > l.quorum.ack:
+		o.free()
+		return
+	case !l.prePin:
+		l.completeAdd(o)
 		return
 	}
 	if err := o.ledger.exec.ExecuteControl((*completionTask)(o)); err != nil {
@@ -77,7 +111,17 @@ func (t *responseTask) Run() {
 // callbacks were pinned to the ledger's thread.
 type completionTask op
 
-func (t *completionTask) Run() { t.ledger.addComplete((*op)(t)) }
+func (t *completionTask) Run() { t.ledger.completeAdd((*op)(t)) }
+
+// completeAdd completes an entry and those behind it that waited for it: with
+// several bookies, answers overtake each other.
+func (l *managedLedger) completeAdd(o *op) {
+	o.completed = true
+	for head := l.pending.head(); head != nil && head.completed; head = l.pending.head() {
+		l.pending.pop()
+		l.addComplete(head)
+	}
+}
 
 // addComplete makes an entry readable, acknowledges it to its producer and
 // wakes the cursor if it waits for entries.

@@ -16,6 +16,15 @@ type op struct {
 	key      uint64
 	seq      uint64 // of the producer
 	entry    uint64 // in the ledger, once added
+
+	// Of the ledger executor, once added.
+	acks      int  // bookies that have it
+	completed bool // by the ack quorum; earlier entries may not be
+
+	next *op // in a chain, see chainTask
+
+	late  int          // bookies that may answer after the completion
+	holds atomic.Int32 // late answers still to come, and the dispatcher's; kept only with late ones
 }
 
 var ops = sync.Pool{New: func() any { return new(op) }}
@@ -23,8 +32,12 @@ var ops = sync.Pool{New: func() any { return new(op) }}
 func newOp() *op { return ops.Get().(*op) }
 
 func (o *op) free() {
+	if o.late > 0 && o.holds.Add(-1) > 0 {
+		return // a bookie has yet to answer
+	}
 	s := o.slab
-	*o = op{}
+	o.ledger, o.producer, o.slab, o.payload, o.next = nil, nil, nil, nil, nil
+	o.acks, o.completed, o.late = 0, false, 0
 	ops.Put(o)
 	s.release(1)
 }
@@ -76,4 +89,39 @@ func (c *entryCache) remove() *op {
 	c.head.entries[c.headN] = nil
 	c.headN++
 	return o
+}
+
+// An opQueue is a ring of operations that grows and does not shrink.
+type opQueue struct {
+	ring        []*op // its length is a power of two
+	first, next uint64
+}
+
+func (q *opQueue) push(o *op) {
+	if q.next-q.first == uint64(len(q.ring)) {
+		q.grow()
+	}
+	q.ring[q.next&uint64(len(q.ring)-1)] = o
+	q.next++
+}
+
+func (q *opQueue) grow() {
+	bigger := make([]*op, max(2*len(q.ring), 64))
+	for i := q.first; i != q.next; i++ {
+		bigger[i&uint64(len(bigger)-1)] = q.ring[i&uint64(len(q.ring)-1)]
+	}
+	q.ring = bigger
+}
+
+// head returns the oldest operation, nil if there is none.
+func (q *opQueue) head() *op {
+	if q.first == q.next {
+		return nil
+	}
+	return q.ring[q.first&uint64(len(q.ring)-1)]
+}
+
+func (q *opQueue) pop() {
+	q.ring[q.first&uint64(len(q.ring)-1)] = nil
+	q.first++
 }

@@ -21,17 +21,23 @@ const (
 	Batched  = "batched"  // messages through a batching executor
 	LockFree = "lockfree" // one task a message, on a queue without a lock
 	TwoLane  = "twolane"  // the mutex queue, responses and cursor wake-ups first
+	TwoLock  = "twolock"  // one task a message, on a queue whose producers and consumer have a mutex each
+	EndToEnd = "endtoend" // what arrives together stays together, from the socket to the receipts
 )
 
 const name = "handover"
 
-var arms = []string{Baseline, Batched, LockFree, TwoLane}
+var (
+	arms     = []string{Baseline, Batched, LockFree, TwoLane}
+	moreArms = []string{TwoLock, EndToEnd}
+)
 
 // Info describes the workload to the command line.
 var Info = workload.Info{
 	Name:    name,
 	Summary: "hundreds of producers hand their messages to one ledger executor",
 	Arms:    arms,
+	More:    moreArms,
 	New: func() workload.Settings {
 		o := Defaults()
 		return &o
@@ -47,28 +53,37 @@ const (
 
 // Options are the settings of one run. Start from Defaults.
 type Options struct {
-	Arm        string        `json:"arm"`
-	Producers  int           `json:"producers"`   // connections that publish
-	Consumers  int           `json:"consumers"`   // of the one Key_Shared subscription
-	Devices    int           `json:"devices"`     // keys; each has at most one message in flight
-	InFlight   int           `json:"in_flight"`   // messages published and not acknowledged, at most
-	Burst      int           `json:"burst"`       // a producer writes once it may send this many
-	Rate       float64       `json:"rate"`        // messages per second, 0 as fast as possible
-	Payload    int           `json:"payload"`     // bytes, header included
-	Work       time.Duration `json:"work"`        // CPU time an add keeps the executor busy
-	Neighbours int           `json:"neighbours"`  // processes beside the workload's own, each using a core half of the time
-	Loops      int           `json:"loops"`       // event loops serving the producers; 0: a goroutine a connection
-	Completion string        `json:"completion"`  // Pinned or PrePin
-	Dedup      bool          `json:"dedup"`       // check producer sequences under a topic-wide lock
-	BatchItems int           `json:"batch_items"` // batched arm: messages a batch, at most
-	BatchBytes int64         `json:"batch_bytes"` // batched arm: payload a batch, at most; 0 unlimited
-	ReadBatch  int           `json:"read_batch"`  // entries the dispatcher reads at once
-	Receive    int           `json:"receive"`     // permits a consumer grants: its receiver queue
-	Backlog    int           `json:"backlog"`     // undelivered messages beyond which producers are held
-	Sync       string        `json:"sync"`        // bookie: SyncNone, or SyncBatch: fdatasync a group
-	Dir        string        `json:"dir"`         // where the bookie keeps its segments; "" the default temp dir
-	Network    string        `json:"network"`     // "unix" or "tcp"
-	Seed       uint64        `json:"seed"`        // of the producers' choice of devices
+	Arm         string        `json:"arm"`
+	Producers   int           `json:"producers"`    // connections that publish
+	Consumers   int           `json:"consumers"`    // of the one Key_Shared subscription
+	Devices     int           `json:"devices"`      // keys; each has at most one message in flight
+	InFlight    int           `json:"in_flight"`    // messages published and not acknowledged, at most
+	Burst       int           `json:"burst"`        // a producer writes once it may send this many
+	Rate        float64       `json:"rate"`         // messages per second, 0 as fast as possible
+	Payload     int           `json:"payload"`      // bytes, header included
+	Work        time.Duration `json:"work"`         // CPU time an add keeps the executor busy
+	Neighbours  int           `json:"neighbours"`   // processes beside the workload's own, each using a core half of the time
+	Loops       int           `json:"loops"`        // event loops serving the producers; 0: a goroutine a connection
+	LockThreads bool          `json:"lock_threads"` // the executor and each loop on a thread of its own
+	Completion  string        `json:"completion"`   // Pinned or PrePin
+	Dedup       bool          `json:"dedup"`        // check producer sequences under a topic-wide lock
+	BatchItems  int           `json:"batch_items"`  // batched arm: messages a batch, at most
+	BatchBytes  int64         `json:"batch_bytes"`  // batched arm: payload a batch, at most; 0 unlimited
+	ReadBatch   int           `json:"read_batch"`   // entries the dispatcher reads at once
+	Receive     int           `json:"receive"`      // permits a consumer grants: its receiver queue
+	Backlog     int           `json:"backlog"`      // undelivered messages beyond which producers are held
+	Sync        string        `json:"sync"`         // bookies: SyncNone, SyncBatch or SyncEach
+	Dir         string        `json:"dir"`          // where bookies put segments that nobody keeps; "" the default temp dir
+	JournalDir  string        `json:"journal_dir"`  // where bookies keep their journals until the run is verified; "" they do not
+
+	Ensemble    int `json:"ensemble"`     // bookies
+	WriteQuorum int `json:"write_quorum"` // bookies that are sent an entry
+	AckQuorum   int `json:"ack_quorum"`   // bookies that must have it before it is acknowledged
+
+	Listen  string `json:"listen"`  // be the broker alone, at this address
+	Connect string `json:"connect"` // be the load generator alone, of the broker at this address
+	Network string `json:"network"` // "unix" or "tcp"
+	Seed    uint64 `json:"seed"`    // of the producers' choice of devices
 
 	WarmupMessages int64 `json:"warmup_messages"` // 0: 3 × InFlight
 	WindowMessages int64 `json:"window_messages"` // 0: 20 × InFlight
@@ -80,10 +95,11 @@ type Options struct {
 	RoleArgs []string `json:"-"`
 }
 
-// Sync modes of the bookie.
+// Sync modes: what a bookie does before it answers.
 const (
-	SyncNone  = "none"
-	SyncBatch = "batch"
+	SyncNone  = "none"  // writes; a killed process loses nothing, a power failure may
+	SyncBatch = "batch" // one fdatasync for all that arrived during the last
+	SyncEach  = "each"  // one fdatasync an entry
 )
 
 // Defaults returns the settings of the documented comparison; the package
@@ -106,9 +122,10 @@ func Defaults() Options {
 		Receive:    1000,
 		Backlog:    1_000_000,
 		Sync:       SyncNone,
-		Network:    "unix",
-		Seed:       0x51c0ffee,
-		RoleArgs:   []string{"workload-role", name},
+		Ensemble:   1, WriteQuorum: 1, AckQuorum: 1,
+		Network:  "unix",
+		Seed:     0x51c0ffee,
+		RoleArgs: []string{"workload-role", name},
 	}
 }
 
@@ -117,16 +134,28 @@ func (o *Options) SetArm(arm string) { o.Arm = arm }
 
 // Flags adds a flag for each setting that the command line offers.
 func (o *Options) Flags(f *pflag.FlagSet) {
+	f.Var(preset{o}, "preset", "settings of a published scenario, max-rate or high-rate; flags after it change them")
+	f.IntVar(&o.Consumers, "consumers", o.Consumers, "connections of the subscription")
+	f.IntVar(&o.Payload, "payload", o.Payload, "bytes a message, header included")
 	f.IntVar(&o.Producers, "producers", o.Producers, "connections that publish")
 	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "messages published and not acknowledged, at most")
 	f.DurationVar(&o.Work, "work", o.Work, "CPU time each message keeps the executor busy")
 	f.IntVar(&o.Loops, "loops", o.Loops, "event loops that serve the producers; 0 for a goroutine a connection")
 	f.IntVar(&o.Neighbours, "neighbours", o.Neighbours, "processes beside its own, each using a core half of the time")
-	f.StringVar(&o.Sync, "sync", o.Sync, "none, or batch for an fdatasync a group of entries")
+	f.StringVar(&o.Sync, "sync", o.Sync, "before a bookie answers: none, batch for an fdatasync a group of entries, each for one an entry")
+	f.StringVar(&o.JournalDir, "journal-dir", o.JournalDir, "keep the journals in a folder of this one until they are read back; killed bookies recover from them")
+	f.StringVar(&o.Network, "network", o.Network, "of the connections to the broker: unix, or tcp over loopback")
+	f.StringVar(&o.Listen, "listen", o.Listen, "be the broker alone, at this TCP address, until a load generator has come and gone")
+	f.StringVar(&o.Connect, "connect", o.Connect, "be the load generator alone, of the broker at this TCP address and with its settings")
+	f.IntVar(&o.Ensemble, "ensemble", o.Ensemble, "bookies, 1 to 3")
+	f.IntVar(&o.WriteQuorum, "write-quorum", o.WriteQuorum, "bookies that are sent an entry")
+	f.IntVar(&o.AckQuorum, "ack-quorum", o.AckQuorum, "bookies that must have an entry before it is acknowledged")
 	f.StringVar(&o.Completion, "completion", o.Completion, "pinned, or prepin for one more task a message")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "messages per second; 0 for as many as possible")
 	f.BoolVar(&o.Dedup, "dedup", o.Dedup, "check sequences under a topic-wide lock")
-	f.IntVar(&o.BatchItems, "batch-items", o.BatchItems, "messages a batch in the batched arm, at most")
+	f.IntVar(&o.BatchItems, "batch-items", o.BatchItems, "messages a batch in the batched arm, at most; 1 is no batching. In endtoend, chains")
+	f.Int64Var(&o.BatchBytes, "batch-bytes", o.BatchBytes, "payload a batch, at most; 0 unlimited")
+	f.BoolVar(&o.LockThreads, "lock-threads", o.LockThreads, "run the executor and each event loop on a thread of its own")
 	f.Uint64Var(&o.Seed, "workload-seed", o.Seed, "seed of the producers' choice of devices")
 	f.Int64Var(&o.WarmupMessages, "warmup-messages", o.WarmupMessages, "messages before the first window; 0 for as many as suit")
 	f.Int64Var(&o.WindowMessages, "window-messages", o.WindowMessages, "messages in a window, at least; 0 for as many as suit")
@@ -147,9 +176,14 @@ func (o Options) Validate() error {
 	between := func(name string, v, low, high int) {
 		check(low <= v && v <= high, "%s is %d, must be %d to %d", name, v, low, high)
 	}
-	oneOf("arm", o.Arm, arms...)
+	oneOf("arm", o.Arm, slices.Concat(arms, moreArms)...)
+	check(o.Arm != EndToEnd || o.Completion == Pinned, "arm %s has no %s completion: its groups complete in one task", EndToEnd, PrePin)
 	oneOf("completion", o.Completion, Pinned, PrePin)
-	oneOf("sync", o.Sync, SyncNone, SyncBatch)
+	oneOf("sync", o.Sync, SyncNone, SyncBatch, SyncEach)
+	check(o.Listen == "" || o.Connect == "", "listen and connect are two processes")
+	between("ensemble", o.Ensemble, 1, 3)
+	between("write quorum", o.WriteQuorum, 1, max(o.Ensemble, 1))
+	between("ack quorum", o.AckQuorum, 1, max(o.WriteQuorum, 1))
 	oneOf("network", o.Network, "unix", "tcp")
 	between("producers", o.Producers, 1, 10_000)
 	between("consumers", o.Consumers, 1, 1000)
@@ -159,7 +193,7 @@ func (o Options) Validate() error {
 	between("payload", o.Payload, headerSize, maxPayload)
 	between("loops", o.Loops, 0, 1024)
 	between("neighbours", o.Neighbours, 0, 64)
-	between("batch items", o.BatchItems, 2, 1<<20)
+	between("batch items", o.BatchItems, 1, 1<<20)
 	between("read batch", o.ReadBatch, 1, 100_000)
 	between("receive", o.Receive, 1, 1_000_000)
 	between("backlog", o.Backlog, 1, 100_000_000)
@@ -181,33 +215,51 @@ func (o Options) window() int64 { return cmp.Or(o.WindowMessages, 20*int64(o.InF
 // perProducer is one producer's share of the in-flight bound.
 func (o Options) perProducer() int { return o.InFlight / o.Producers }
 
+// batches says that messages go through a batching executor. As in the
+// reference, batches of one item are none.
+func (o Options) batches() bool {
+	return (o.Arm == Batched || o.Arm == EndToEnd) && o.BatchItems > 1
+}
+
+// batchTasks is how many tasks a batch takes to hold BatchItems messages. An
+// end-to-end task is a chain of a burst or so.
+func (o Options) batchTasks() int {
+	if o.Arm == EndToEnd {
+		return max(2, o.BatchItems/o.Burst)
+	}
+	return o.BatchItems
+}
+
 // saturated says that the load is bounded by what is in flight, not by a rate.
 func (o Options) saturated() bool { return o.Rate == 0 }
 
 // Settings are the options as a result carries them.
 func (o Options) Settings() map[string]string {
 	return map[string]string{
-		"producers":   strconv.Itoa(o.Producers),
-		"consumers":   strconv.Itoa(o.Consumers),
-		"devices":     strconv.Itoa(o.Devices),
-		"in_flight":   strconv.Itoa(o.InFlight),
-		"burst":       strconv.Itoa(o.Burst),
-		"rate":        strconv.FormatFloat(o.Rate, 'g', -1, 64),
-		"payload":     strconv.Itoa(o.Payload),
-		"work":        o.Work.String(),
-		"loops":       strconv.Itoa(o.Loops),
-		"neighbours":  strconv.Itoa(o.Neighbours),
-		"completion":  o.Completion,
-		"dedup":       strconv.FormatBool(o.Dedup),
-		"batch_items": strconv.Itoa(o.BatchItems),
-		"batch_bytes": strconv.FormatInt(o.BatchBytes, 10),
-		"read_batch":  strconv.Itoa(o.ReadBatch),
-		"receive":     strconv.Itoa(o.Receive),
-		"backlog":     strconv.Itoa(o.Backlog),
-		"sync":        o.Sync,
-		"network":     o.Network,
-		"seed":        strconv.FormatUint(o.Seed, 10),
-		"warmup":      strconv.FormatInt(o.warmup(), 10),
-		"window":      strconv.FormatInt(o.window(), 10),
+		"producers":    strconv.Itoa(o.Producers),
+		"consumers":    strconv.Itoa(o.Consumers),
+		"devices":      strconv.Itoa(o.Devices),
+		"in_flight":    strconv.Itoa(o.InFlight),
+		"burst":        strconv.Itoa(o.Burst),
+		"rate":         strconv.FormatFloat(o.Rate, 'g', -1, 64),
+		"payload":      strconv.Itoa(o.Payload),
+		"work":         o.Work.String(),
+		"loops":        strconv.Itoa(o.Loops),
+		"neighbours":   strconv.Itoa(o.Neighbours),
+		"completion":   o.Completion,
+		"dedup":        strconv.FormatBool(o.Dedup),
+		"lock_threads": strconv.FormatBool(o.LockThreads),
+		"batch_items":  strconv.Itoa(o.BatchItems),
+		"batch_bytes":  strconv.FormatInt(o.BatchBytes, 10),
+		"read_batch":   strconv.Itoa(o.ReadBatch),
+		"receive":      strconv.Itoa(o.Receive),
+		"backlog":      strconv.Itoa(o.Backlog),
+		"sync":         o.Sync,
+		"ensemble":     fmt.Sprintf("%d/%d/%d", o.Ensemble, o.WriteQuorum, o.AckQuorum),
+		"journal":      strconv.FormatBool(o.JournalDir != ""),
+		"network":      o.Network,
+		"seed":         strconv.FormatUint(o.Seed, 10),
+		"warmup":       strconv.FormatInt(o.warmup(), 10),
+		"window":       strconv.FormatInt(o.window(), 10),
 	}
 }

@@ -30,14 +30,17 @@ type producerConn struct {
 
 // acknowledge queues the receipt for one message. Receipts leave in the order
 // of the messages, as ranges.
-func (p *producerConn) acknowledge(seq uint64) {
+func (p *producerConn) acknowledge(seq uint64) { p.acknowledgeRange(seqRange{seq, 1}) }
+
+// acknowledgeRange is acknowledge for messages side by side.
+func (p *producerConn) acknowledgeRange(done seqRange) {
 	r := &p.receipts
 	r.mu.Lock()
 	n := len(r.ranges)
-	if n > 0 && r.ranges[n-1].first+uint64(r.ranges[n-1].count) == seq {
-		r.ranges[n-1].count++
+	if n > 0 && r.ranges[n-1].first+uint64(r.ranges[n-1].count) == done.first {
+		r.ranges[n-1].count += done.count
 	} else {
-		r.ranges = append(r.ranges, seqRange{seq, 1})
+		r.ranges = append(r.ranges, done)
 	}
 	r.mu.Unlock()
 	if n == 0 {
@@ -87,10 +90,14 @@ func (p *producerConn) publish(body []byte) error {
 	}
 	b.gate.admit()
 	p.frames.slab.retain(messages.count)
+	var chain chains // end-to-end only
 	for seq := messages.first; ; seq++ {
 		key, payload, err := messages.next()
 		if err == io.EOF {
-			return nil
+			if chain.first == nil {
+				return nil
+			}
+			return b.ledger.addChain(chain.first, chain.n)
 		}
 		if err != nil {
 			return err // ends the run: what the slab still holds does not matter
@@ -103,6 +110,10 @@ func (p *producerConn) publish(body []byte) error {
 		o := newOp()
 		o.ledger, o.producer, o.slab = b.ledger, p, p.frames.slab
 		o.key, o.payload, o.seq = key, payload, seq
+		if b.chained {
+			chain.add(o)
+			continue
+		}
 		if err := b.ledger.addAsync(o); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"contend/internal/workload"
@@ -31,6 +33,9 @@ func run(ctx context.Context, o Options, lines *workload.Conversation) (err erro
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	if o.Connect != "" {
+		return connect(ctx, o, lines)
+	}
 	s, err := startSession(ctx, o)
 	if err != nil {
 		return err
@@ -47,11 +52,17 @@ type session struct {
 	cancel     context.CancelCauseFunc
 	broker     *broker
 	load       *child
-	bookie     *child
+	listener   net.Listener
+	setup      childSetup
 	neighbours []*child
-	profile    *workload.ProfileServer
-	events     chan workload.Event // of the load generator
-	begin      counters            // when the load began
+
+	mu      sync.Mutex
+	bookies []*child // those of each place; a killed one may be replaced
+	closed  bool
+	profile *workload.ProfileServer
+	events  chan workload.Event // of the load generator
+	begin   counters            // when the load began
+	unsound bool                // the journals do not hold what was acknowledged
 }
 
 func startSession(ctx context.Context, o Options) (s *session, err error) {
@@ -74,11 +85,11 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 	if err != nil {
 		return s, err
 	}
-	defer listener.Close()
-	setup := childSetup{Options: o, Address: listener.Addr().String()}
-	if s.bookie, err = s.start(RoleBookie, setup, make(chan workload.Event)); err != nil {
+	s.listener = listener
+	if err := s.startBookies(); err != nil {
 		return s, err
 	}
+	setup := s.setup
 	if s.load, err = s.start(RoleLoad, setup, s.events); err != nil {
 		return s, err
 	}
@@ -89,7 +100,7 @@ func startSession(ctx context.Context, o Options) (s *session, err error) {
 		}
 		s.neighbours = append(s.neighbours, c)
 	}
-	if err = s.broker.accept(s.ctx, listener); err != nil {
+	if err = s.broker.accept(s.ctx, listener, connectWithin); err != nil {
 		return s, err
 	}
 	s.begin = s.broker.counters()
@@ -119,11 +130,7 @@ func (s *session) start(role string, setup childSetup, events chan<- workload.Ev
 	go c.events(s.ctx, events) // ends with the child, which close waits for
 	go func() {
 		<-c.done
-		err := c.err
-		if err == nil {
-			err = fmt.Errorf("the %s process ended early", role)
-		}
-		s.cancel(err) // the first cause counts
+		s.cancel(c.failure()) // the first cause counts
 	}()
 	return c, nil
 }
@@ -141,12 +148,19 @@ func (s *session) blame(err error) error {
 		return fmt.Errorf("handover: interrupted: %w", err)
 	}
 	deadline := time.After(time.Second / 2)
+	s.mu.Lock()
+	bookies := slices.Clone(s.bookies)
+	s.mu.Unlock()
+	var bookie *child // one will do: a rest of patience is for whoever broke the connection
+	if len(bookies) > 0 {
+		bookie = bookies[0]
+	}
 	select {
-	case <-s.bookie.ended():
+	case <-bookie.ended():
 	case <-s.load.ended():
 	case <-deadline:
 	}
-	for _, c := range append([]*child{s.bookie, s.load}, s.neighbours...) {
+	for _, c := range slices.Concat(bookies, []*child{s.load}, s.neighbours) {
 		if c != nil && isClosed(c.done) && c.err != nil {
 			err = c.err
 		}
@@ -157,13 +171,23 @@ func (s *session) blame(err error) error {
 // close ends the other processes and the broker.
 func (s *session) close() {
 	s.cancel(nil) // the end of a child is no failure any more
+	if s.listener != nil {
+		s.listener.Close()
+	}
 	if s.broker != nil {
 		s.broker.close()
 	}
-	for _, c := range append([]*child{s.load, s.bookie}, s.neighbours...) {
+	s.mu.Lock()
+	s.closed = true
+	bookies := s.bookies
+	s.mu.Unlock()
+	for _, c := range slices.Concat([]*child{s.load}, bookies, s.neighbours) {
 		if c != nil {
 			c.stop(childGrace)
 		}
 	}
 	s.profile.Close()
+	if s.options.JournalDir != "" && !s.unsound {
+		_ = os.RemoveAll(s.options.JournalDir) // an unsound one is evidence
+	}
 }

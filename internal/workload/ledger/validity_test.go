@@ -72,7 +72,10 @@ func TestOptionsValidate(t *testing.T) {
 		"sync":       func(o *Options) { o.Sync = "always" },
 		"network":    func(o *Options) { o.Network = "udp" },
 		"rate":       func(o *Options) { o.Rate = -1 },
-		"batch":      func(o *Options) { o.BatchItems = 1 },
+		"quorum":     func(o *Options) { o.WriteQuorum = 2 },
+		"ack":        func(o *Options) { o.AckQuorum = 2 },
+		"endtoend":   func(o *Options) { o.Arm, o.Completion = EndToEnd, PrePin },
+		"batch":      func(o *Options) { o.BatchItems = 0 },
 	} {
 		o := Defaults()
 		change(&o)

@@ -20,6 +20,7 @@ const (
 	kindFlow     = 5 // u32 permits
 	kindAppend   = 6 // u64 first entry, u32 count, messages
 	kindAppended = 7 // ranges: u64 first entry, u32 count
+	kindNext     = 8 // u64 entry that a bookie is due; follows its hello
 
 	batchHeader   = 12 // u64 first, u32 count
 	messageHeader = 12 // u64 key, u32 length of the payload
@@ -60,6 +61,18 @@ func parseHello(body []byte) (role byte, index int, err error) {
 		return 0, 0, fmt.Errorf("%w: hello of %d bytes", errFrame, len(body))
 	}
 	return body[0], int(binary.BigEndian.Uint32(body[1:])), nil
+}
+
+func appendNext(dst []byte, entry uint64) []byte {
+	start := len(dst)
+	return endFrame(binary.BigEndian.AppendUint64(beginFrame(dst, kindNext), entry), start)
+}
+
+func parseNext(body []byte) (entry uint64, err error) {
+	if len(body) != 8 {
+		return 0, fmt.Errorf("%w: next entry of %d bytes", errFrame, len(body))
+	}
+	return binary.BigEndian.Uint64(body), nil
 }
 
 func appendFlow(dst []byte, permits int) []byte {
