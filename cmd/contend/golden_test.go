@@ -37,14 +37,18 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	formats := append(render.Formats(), formatPprof)
-	for _, command := range [][]string{{"report", "baseline"}, {"diff", "baseline", "batched"}} {
-		for _, format := range formats {
+	formats := map[string][]render.Format{"report": append(render.Formats(), formatPprof), "diff": append(render.DiffFormats(), formatPprof),
+		"export": {render.CSV, render.JSONL}}
+	for _, command := range [][]string{{"report", "baseline"}, {"diff", "baseline", "batched"}, {"export", "baseline"}} {
+		for _, format := range formats[command[0]] {
 			t.Run(command[0]+"/"+string(format), func(t *testing.T) {
 				t.Chdir(pair)
 				code, stdout, stderr := invoke(t, append(command, "--format", string(format))...)
 				if format == formatPprof {
 					stdout = readable(t, stdout)
+				}
+				if command[0] == "export" { // a line a sample: the first ones show the form
+					stdout = strings.Join(strings.SplitAfterN(stdout, "\n", 13)[:12], "")
 				}
 				got := fmt.Sprintf("exit %d\n-- stderr --\n%s-- stdout --\n%s", code, stderr, withoutBundle(stdout))
 				golden(t, filepath.Join(folder, command[0]+"-"+string(format)+".golden"), got)
@@ -93,6 +97,21 @@ func withoutBundle(page string) string {
 		return page
 	}
 	return bundle.ReplaceAllString(page, "[bundle]")
+}
+
+// Golden files of a comparison that reaches verdicts: the pairs of a committed experiment.
+func TestGoldenVerdict(t *testing.T) {
+	folder, err := filepath.Abs("testdata/golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []render.Format{render.Text, render.CSV, render.JUnit, render.Benchstat} {
+		t.Run(string(format), func(t *testing.T) {
+			t.Chdir("../../reports/handover")
+			code, stdout, stderr := invoke(t, "diff", "baseline", "batched", "--fail-on", "lock:executor queue>+10%", "--format", string(format))
+			golden(t, filepath.Join(folder, "verdict-"+string(format)+".golden"), fmt.Sprintf("exit %d\n-- stderr --\n%s-- stdout --\n%s", code, stderr, stdout))
+		})
+	}
 }
 
 // Self-diff: identical, every change zero, exit 0; with a gate too.

@@ -116,7 +116,11 @@ func (x *comparison) amount(v float64) string {
 			unit, by = u.name, u.by
 		}
 	}
-	return fmt.Sprintf("%.3g %s per %s", v/by, unit, x.perName())
+	format := "%.3g %s per %s"
+	if v/by >= 999.5 { // seconds, where %g would take an exponent
+		format = "%.0f %s per %s"
+	}
+	return fmt.Sprintf(format, v/by, unit, x.perName())
 }
 
 func interval(r *Row) string {

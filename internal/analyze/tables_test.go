@@ -118,3 +118,13 @@ func TestConditionsOfAllRuns(t *testing.T) {
 		t.Errorf("steal %v, cost %v where nobody knows", r.StealShare, r.CostShare)
 	}
 }
+
+// TestAmountsWithoutExponent: many goroutines wait for thousands of seconds in one.
+func TestAmountsWithoutExponent(t *testing.T) {
+	x := &comparison{per: PerSecond}
+	for v, want := range map[float64]string{2500e9: "2500 s per second", 999.7e9: "1000 s per second", 101e3: "101 µs per second", 0.9: "0.9 ns per second"} {
+		if got := x.amount(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -190,7 +190,7 @@ func view(run RunResult, perPair int) render.Run {
 	out := render.Run{Pair: run.Pair, Position: (run.Order-1)%perPair + 1, Arm: run.Series, Latency: run.Plain.Latency}
 	out.Throughput, out.Recorded = rate(run.Plain), rate(run.Recorded)
 	if run.Host != nil && run.Host.After != nil {
-		out.Steal, out.EffectiveMHz = run.Host.After.StealShare, run.Host.After.ClockIndex
+		out.Steal, out.EffectiveMHz = run.Host.After.StealShare, run.Host.After.EffectiveMHz
 	}
 	return out
 }

@@ -20,7 +20,6 @@ type chart struct {
 type point struct {
 	pair, arm int
 	value     float64
-	excluded  bool
 }
 
 // runCharts are throughput, then the median and tail of each latency. The arms
@@ -48,7 +47,7 @@ func runCharts(runs []Run, order []Arm) []chart {
 		c := chart{title: title, format: format, arms: arms}
 		for i := range runs {
 			if v, ok := value(&runs[i]); ok && finite(&v) {
-				c.points = append(c.points, point{pair: runs[i].Pair, arm: slices.Index(arms, runs[i].Arm), value: v, excluded: runs[i].Excluded != ""})
+				c.points = append(c.points, point{pair: runs[i].Pair, arm: slices.Index(arms, runs[i].Arm), value: v})
 			}
 		}
 		if len(c.points) > 0 {
@@ -126,12 +125,7 @@ func (c *chart) svg() template.HTML {
 	c.links(&b, x, y)
 	for _, p := range c.points {
 		class := fmt.Sprintf("arm%d", p.arm%4)
-		note := ""
-		if p.excluded {
-			class += " out"
-			note = ", excluded"
-		}
-		b.WriteString(markShape(p.arm, x(p.pair), y(p.value), class, fmt.Sprintf("pair %d, %s: %s%s", p.pair, clean(c.arms[p.arm]), c.format(p.value), note)))
+		b.WriteString(markShape(p.arm, x(p.pair), y(p.value), class, fmt.Sprintf("pair %d, %s: %s", p.pair, clean(c.arms[p.arm]), c.format(p.value))))
 	}
 	left := float64(chartLeft)
 	for i, arm := range c.arms {
@@ -194,7 +188,14 @@ func histogramSVG(h histogram) template.HTML {
 	}
 	const width, height, base = 22, 90, 104
 	var b strings.Builder
-	fmt.Fprintf(&b, `<div><h3>%s</h3><svg class="hist" width="%d" height="124" role="img" aria-label="%[1]s">`, escape(capital(h.title)), len(bars)*width+50)
+	said := make([]string, 0, len(bars)) // what the bars show, for who cannot see them
+	for _, bar := range bars {
+		if bar.value > 0 {
+			said = append(said, bar.label+" or longer: "+exact(bar.value))
+		}
+	}
+	fmt.Fprintf(&b, `<div><h3>%s</h3><svg class="hist" width="%d" height="124" role="img" aria-label="%[1]s: %[3]s">`,
+		escape(capital(h.title)), len(bars)*width+50, escape(strings.Join(said, ", ")))
 	for i, bar := range bars {
 		h := math.Ceil(float64(bar.value) / float64(most) * height)
 		x := i * width

@@ -11,7 +11,7 @@ import (
 // Experiment is what an experiment adds to a diff: its runs and its arms.
 type Experiment struct {
 	Name     string    `json:"name"`
-	Seed     uint64    `json:"seed"`
+	Seed     uint64    `json:"seed,string"`        // a string: JSON's readers keep 53 bits of a number
 	Protocol string    `json:"protocol,omitempty"` // one sentence: warm-up, windows, order
 	Runs     []Run     `json:"runs"`
 	Arms     []Arm     `json:"arms,omitempty"`
@@ -41,7 +41,6 @@ type Run struct {
 	LockNSPerOp  *float64 `json:"lock_ns_per_op"` // lock wait per operation
 	Steal        *float64 `json:"steal"`          // share of CPU time
 	EffectiveMHz *float64 `json:"effective_mhz"`
-	Excluded     string   `json:"excluded,omitempty"` // why the run is left out, in one line
 }
 
 // Arm is one variant, compared with the baseline arm.
@@ -229,9 +228,6 @@ func runRow(r *Run, latencies []string) row {
 		out.cells = append(out.cells, figure(duration(float64(l.P50)), float64(l.P50)), figure(duration(float64(l.P99)), float64(l.P99)))
 	}
 	out.cells = append(out.cells, optionalDuration(r.LockNSPerOp), optionalShare(r.Steal))
-	if r.Excluded != "" {
-		out.details = []detail{{key: "excluded", text: clean(r.Excluded)}}
-	}
 	return out
 }
 

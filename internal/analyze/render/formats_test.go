@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,14 +77,16 @@ func TestForeignTextEverywhere(t *testing.T) {
 	for i := range d.Rows {
 		d.Rows[i].Note, d.Rows[i].Name = hostile, hostile
 	}
-	e.Name, e.Protocol, e.Notes, e.Runs[0].Arm, e.Runs[0].Excluded = hostile, hostile, []string{hostile}, hostile, hostile
+	e.Name, e.Protocol, e.Notes, e.Runs[0].Arm = hostile, hostile, []string{hostile}, hostile
 	e.Arms[0].Name, e.Arms[0].What, e.Arms[0].Note, e.Arms[0].Changes[0].Name = hostile, hostile, hostile, hostile
 	e.Arms[0].Figures = []Figure{{Name: hostile, Unit: hostile, Value: 1}}
 	o := Options{Experiment: e, Reproduce: []string{hostile}, Limit: 5}
-	for _, f := range Formats() {
+	for _, f := range DiffFormats() {
 		var report, diff bytes.Buffer
-		if err := Report(&report, d.Baseline, f, o); err != nil {
-			t.Errorf("%s: %v", f, err)
+		if slices.Contains(Formats(), f) {
+			if err := Report(&report, d.Baseline, f, o); err != nil {
+				t.Errorf("%s: %v", f, err)
+			}
 		}
 		if err := Diff(&diff, d, f, o); err != nil {
 			t.Errorf("%s: %v", f, err)
@@ -99,6 +102,10 @@ func TestForeignTextEverywhere(t *testing.T) {
 				}
 			case SVG:
 				wellFormedXML(t, out)
+			case JUnit:
+				if len(out) > 0 && xml.Unmarshal(out, new(junitSuites)) != nil {
+					t.Errorf("no XML: %s", out)
+				}
 			case Markdown:
 				for line := range bytes.Lines(out) {
 					// An indented block is code whatever is in it.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -136,6 +137,29 @@ func TestCSVUnitOfWholeRecordings(t *testing.T) {
 		d.Per = per
 		if s := string(diffBytes(t, d, CSV)); strings.Count(s, want) != strings.Count(s, "\n")-1 {
 			t.Errorf("per %s is not %q:\n%s", per, want, s)
+		}
+	}
+}
+
+// TestSeedSurvivesJSON: JavaScript and jq read numbers as floats of 53 bits.
+func TestSeedSurvivesJSON(t *testing.T) {
+	e := fixtureExperiment()
+	e.Seed = 1<<63 + 1
+	var b bytes.Buffer
+	if err := Diff(&b, fixtureDiff(), JSON, Options{Experiment: e}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), `"seed": "9223372036854775809"`) {
+		t.Error("the seed is not a string")
+	}
+}
+
+// TestPageSpeaks: each button says whose rows it unfolds, and a chart what it shows.
+func TestPageSpeaks(t *testing.T) {
+	s := string(diffBytes(t, fixtureDiff(), HTML))
+	for _, want := range []string{`aria-label="waiters, wakers and holders of server.(*stream).mu"`, `aria-label="Waits by length, baseline: 1.02 µs or longer: 100, 2.05 µs or longer: 900, `} {
+		if !strings.Contains(s, want) {
+			t.Errorf("the page does not say %s", want)
 		}
 	}
 }

@@ -146,10 +146,10 @@ func signed(ratio float64) string {
 	p := (ratio - 1) * 100
 	s := percentNumber(math.Abs(p) / 100)
 	switch {
-	case s == "0":
-		return "0"
-	case s == "<0.1":
-		return "±0.1"
+	case s == "0" || s == "<0.1":
+		return s
+	case p < -99.5 && ratio > 0: // not all of it: rounded towards less
+		return minus + strconv.FormatFloat(min(math.Floor(-p*10)/10, 99.9), 'f', 1, 64)
 	case p < 0:
 		return minus + s
 	}

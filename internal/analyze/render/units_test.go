@@ -15,7 +15,7 @@ func TestUnits(t *testing.T) {
 		{count(0), "0"}, {count(812), "812"}, {count(9999), "9999"}, {count(88100), "88.1k"}, {count(2.643e6), "2.64M"}, {count(0.25), "0.25"},
 		{average(nil), notCaptured}, {average(pointer(0.0)), "0"}, {average(pointer(0.01)), "<0.1"}, {average(pointer(8.94)), "8.9"}, {average(pointer(212.3)), "212"},
 		{percent(0), "0 %"}, {percent(0.0001), "<0.1 %"}, {percent(0.004), "0.4 %"}, {percent(0.0996), "10 %"}, {percent(0.88), "88 %"}, {percentOf(nil), notCaptured},
-		{signed(1.31), "+31"}, {signed(0.901), "−9.9"}, {signed(1), "0"}, {signed(0.05), "−95"},
+		{signed(1.31), "+31"}, {signed(0.901), "−9.9"}, {signed(1), "0"}, {signed(0.05), "−95"}, {signed(0.90 / 327), "−99.7"}, {signed(1e-9), "−99.9"}, {signed(0), "−100"}, {signed(0.9999), "<0.1"}, {signed(1.0001), "<0.1"},
 		{times(1.31), "1.31×"}, {times(0.0042), "0.0042×"}, {times(123.4), "123×"},
 		{probability(0.0195), "0.019"}, {probability(0.0001), "<0.001"},
 		{interval(pointer(0.876), pointer(0.929)), "−12…−7.1"}, {interval(nil, pointer(1.0)), ""},
