@@ -119,6 +119,13 @@ func (l *eventLoop) run() error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
+	for _, c := range l.conns {
+		// Behind its greeting a producer may have sent more, which was read with it:
+		// no event tells of that.
+		if err := c.producerConn.handle(); err != nil {
+			return err
+		}
+	}
 	events := make([]unix.EpollEvent, 128)
 	for {
 		n, err := unix.EpollWait(l.epoll, events, -1)
