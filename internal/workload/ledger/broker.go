@@ -160,7 +160,9 @@ func (b *broker) register(conn net.Conn, producers []*producerConn) error {
 			return err
 		}
 	case role == roleConsumer && index < len(b.dispatcher.consumers) && b.dispatcher.consumers[index] == nil:
-		b.dispatcher.consumers[index] = newConsumerConn(conn)
+		_ = conn.SetReadDeadline(time.Time{})
+		b.dispatcher.consumers[index] = newConsumerConn(conn, frames)
+		return nil // it goes on with the same buffer
 	case role == roleProducer && index < len(producers) && producers[index] == nil:
 		_ = conn.SetReadDeadline(time.Time{})
 		producers[index] = &producerConn{broker: b, id: index, conn: conn, frames: frames}

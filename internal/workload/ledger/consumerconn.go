@@ -14,6 +14,7 @@ const deliverFrame = 1 << 20
 // A consumerConn is the broker's side of one consumer.
 type consumerConn struct {
 	conn   net.Conn
+	frames *frameBuffer // has what came with the greeting
 	outbox outbox
 
 	// Guarded by the dispatcher's mu.
@@ -22,18 +23,17 @@ type consumerConn struct {
 	batch   []*op // entries of the batch being dispatched
 }
 
-func newConsumerConn(conn net.Conn) *consumerConn {
-	return &consumerConn{conn: conn, outbox: outbox{wake: make(chan struct{}, 1)}}
+func newConsumerConn(conn net.Conn, frames *frameBuffer) *consumerConn {
+	return &consumerConn{conn: conn, frames: frames, outbox: outbox{wake: make(chan struct{}, 1)}}
 }
 
 // read is the reader's goroutine; it takes the consumer's permits. When the
 // consumer has closed its side everything dispatched is still written.
 func (c *consumerConn) read(d *dispatcher) error {
 	defer c.outbox.close()
-	frames := newFrameBuffer(slabSize)
-	defer frames.close()
+	defer c.frames.close()
 	for {
-		kind, body, err := frames.next(c.conn)
+		kind, body, err := c.frames.next(c.conn)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

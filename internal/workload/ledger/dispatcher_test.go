@@ -12,7 +12,7 @@ func newDispatcherRig(t *testing.T, consumers, readBatch int) *dispatcherRig {
 	l := &managedLedger{cache: newEntryCache()}
 	d := newDispatcher(l, consumers, readBatch, newBacklogGate(1<<30, &l.added))
 	for i := range d.consumers {
-		d.consumers[i] = newConsumerConn(nil)
+		d.consumers[i] = newConsumerConn(nil, nil)
 	}
 	l.cursor = d.cursor
 	return &dispatcherRig{d, t}
