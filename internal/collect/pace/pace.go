@@ -55,7 +55,7 @@ const (
 	// Tick is how often the cost is looked at in the beginning, where nothing is due.
 	// Later what it may come to in a while matters less, and looking costs, too.
 	Tick     = 25 * time.Millisecond
-	slowTick = 100 * time.Millisecond
+	slowTick = 250 * time.Millisecond
 )
 
 // Pacer tells when to observe. The window begins with a part that lasts as long as it
