@@ -1,5 +1,5 @@
-// Package bpfmap reads and empties BPF maps some thousand entries a system call: one by
-// one, the recorder would use more time than the target lets it have.
+// Package bpfmap reads and empties BPF maps many entries a system call: one by one, the
+// recorder would use more time than the target lets it have.
 package bpfmap
 
 import (
@@ -7,6 +7,11 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+)
+
+const (
+	batchBytes = 64 << 10 // larger buffers cost more to make than the calls they spare
+	leastBatch = 128      // more than a bucket of a hash map holds, which is read whole
 )
 
 // Each calls f for every entry of a map that does not change meanwhile.
@@ -43,7 +48,7 @@ func Zero[V comparable](m *ebpf.Map) error {
 }
 
 func batches[K, V any](m *ebpf.Map, next func(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error), f func(K, V)) error {
-	size := min(m.MaxEntries(), 4096)
+	size := min(m.MaxEntries(), max(batchBytes/(m.KeySize()+m.ValueSize()), leastBatch))
 	keys, values := make([]K, size), make([]V, size)
 	var cursor ebpf.MapBatchCursor
 	for {
