@@ -67,8 +67,8 @@ struct absences {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192); /* set by the loader */
-	__type(key, __u64);
+	__uint(max_entries, 8192);
+	__type(key, __u64); /* the g */
 	__type(value, struct absences);
 } absences SEC(".maps");
 
@@ -88,8 +88,8 @@ struct lock_log {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2048);
-	__type(key, __u64);
+	__uint(max_entries, 4096);
+	__type(key, __u64); /* the semaphore */
 	__type(value, struct lock_log);
 } lock_logs SEC(".maps");
 
@@ -104,7 +104,7 @@ struct hop_key {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192); /* set by the loader */
+	__uint(max_entries, 8192);
 	__type(key, struct hop_key);
 	__type(value, struct held_sum);
 } hops SEC(".maps");

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -59,6 +60,8 @@ type heldSum struct {
 type burst struct {
 	run, n int64
 }
+
+func (b burst) compare(o burst) int { return cmp.Or(cmp.Compare(b.run, o.run), cmp.Compare(b.n, o.n)) }
 
 // burstSum is what one burst charged.
 type burstSum struct {
@@ -150,7 +153,8 @@ func (h *heldSum) interval(delay, seen, total int64, of func(*burstSum) int64) (
 	low, high = 0, 1
 	if n >= 3 {
 		var sq float64
-		for _, b := range h.bursts {
+		for _, id := range slices.SortedFunc(maps.Keys(h.bursts), burst.compare) { // rounding must not depend on a map's order
+			b := h.bursts[id]
 			d := float64(of(b)) - ratio*float64(b.total)
 			sq += d * d
 		}

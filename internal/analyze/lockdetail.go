@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -39,6 +40,10 @@ type Spread struct {
 	Unknown float64 `json:"unknown,omitempty"`
 }
 
+func compareInstances(a, b instance) int {
+	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.process, b.process), cmp.Compare(a.addr, b.addr))
+}
+
 // spread is nil where no instance is known.
 func (d *lockDetail) spread(whole int64) *Spread {
 	type sum struct {
@@ -46,13 +51,16 @@ func (d *lockDetail) spread(whole int64) *Spread {
 		squares   float64
 	}
 	processes := map[instance]*sum{} // without an address
+	var order []*sum                 // so that rounding does not depend on the order of a map
 	var known int64
-	for at, in := range d.instances {
+	for _, at := range slices.SortedFunc(maps.Keys(d.instances), compareInstances) {
+		in := d.instances[at]
 		at.addr = 0
 		p := processes[at]
 		if p == nil {
 			p = &sum{}
 			processes[at] = p
+			order = append(order, p)
 		}
 		p.all, p.most = add(p.all, in.DelayNS), max(p.most, in.DelayNS)
 		p.squares += float64(in.DelayNS) * float64(in.DelayNS)
@@ -62,7 +70,7 @@ func (d *lockDetail) spread(whole int64) *Spread {
 		return nil
 	}
 	s := Spread{Unknown: share(max(whole-known, 0), whole)}
-	for _, p := range processes {
+	for _, p := range order {
 		if p.all > 0 {
 			s.HottestShare += share(p.most, known)
 			s.Effective += share(p.all, known) * float64(p.all) * float64(p.all) / p.squares

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 )
 
 // Values of Options.Holders: when releases are probed, to see who held a lock
@@ -250,7 +251,7 @@ func (c *Collector) setBurst(start, stop, before, contended int64) error {
 // little early.
 func (c *Collector) owed(clock int64) bool {
 	owed := false
-	err := each(c.objects.Locks, func(_ uint64, l bpf.GowaitLockState) {
+	err := bpfmap.Each(c.objects.Locks, func(_ uint64, l bpf.GowaitLockState) {
 		owed = owed || l.Waiters > 0 && sampledAt(l, clock) > max(l.Charged, l.Base)
 	})
 	return err == nil && owed

@@ -11,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/recording"
@@ -76,7 +77,7 @@ func (s sums[K]) merge(o sums[K]) {
 
 // gained adds to a burst's sums what a map gained since it was seen.
 func gained[K comparable](m *ebpf.Map, seen, group sums[K]) error {
-	return each(m, func(k K, v bpf.GowaitHeldSum) {
+	return bpfmap.Each(m, func(k K, v bpf.GowaitHeldSum) {
 		old := seen[k]
 		seen[k] = v
 		if v.Delay > old.Delay {

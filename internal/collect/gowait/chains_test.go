@@ -106,3 +106,17 @@ func TestHeldInIO(t *testing.T) {
 		})
 	}
 }
+
+// TestNoHopsOutsideAHold: goroutines wait for one mutex, then take another, which is
+// free until the waiter runs that was woken for it. They wait for none while they hold one.
+func TestNoHopsOutsideAHold(t *testing.T) {
+	r := startTarget(t)
+	c := r.attach(t, Options{Holders: HoldersExact})
+	rec := record(t, c, func() { r.do(t, "sequence 8 5000 5us") })
+	hops := sum(rec.Profiles[recording.Chains], hasLabel(recording.LabelClass, recording.ClassLock))
+	held := sum(rec.Profiles[recording.Holders], hasLabel(recording.LabelCharge, recording.ChargeHeld))
+	t.Logf("%d ns of %d in %d hops", hops.delay, held.delay, hops.count)
+	if held.delay == 0 || float64(hops.delay) > 0.001*float64(held.delay) {
+		t.Errorf("%d of %d ns while a holder waited for the other mutex, want none", hops.delay, held.delay)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/collect/golayout"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
@@ -157,9 +158,9 @@ func (p *parks) open() (start int64, err error) {
 	}
 	p.awaitQuiet()
 	err = errors.Join(
-		clearMap[uint64, bpf.GoparksPark](p.objects.Parks),
-		clearMap[bpf.GoparksParkKey, bpf.GoparksParkSum](p.objects.ParkSums),
-		zeroArray[bpf.GoparksParkSum](p.objects.LostParks),
+		bpfmap.Clear[uint64, bpf.GoparksPark](p.objects.Parks),
+		bpfmap.Clear[bpf.GoparksParkKey, bpf.GoparksParkSum](p.objects.ParkSums),
+		bpfmap.Zero[bpf.GoparksParkSum](p.objects.LostParks),
 	)
 	if err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/collect/symbolize"
 	"contend/internal/recording"
 )
@@ -45,15 +46,15 @@ func (p *parks) read(stop int64) (*part, error) {
 		parks: make(map[uint64]bpf.GoparksPark),
 	}
 	err := errors.Join(
-		each(p.objects.ParkSums, func(k bpf.GoparksParkKey, v bpf.GoparksParkSum) {
+		bpfmap.Each(p.objects.ParkSums, func(k bpf.GoparksParkKey, v bpf.GoparksParkSum) {
 			q.sums = append(q.sums, parkSum{k, v})
 		}),
-		each(p.objects.LostParks, func(reason uint32, v bpf.GoparksParkSum) {
+		bpfmap.Each(p.objects.LostParks, func(reason uint32, v bpf.GoparksParkSum) {
 			if v.Count > 0 {
 				q.lost[reason] = v
 			}
 		}),
-		each(p.objects.Parks, func(g uint64, v bpf.GoparksPark) { q.parks[g] = v }),
+		bpfmap.Each(p.objects.Parks, func(g uint64, v bpf.GoparksPark) { q.parks[g] = v }),
 	)
 	if err != nil {
 		return nil, err

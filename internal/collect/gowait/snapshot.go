@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/collect/symbolize"
 )
 
@@ -54,17 +55,17 @@ func (c *Collector) read() (*snapshot, error) {
 		since:      make(map[uint64]int64),
 	}
 	err := errors.Join(
-		each(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) {
+		bpfmap.Each(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) {
 			s.waits = append(s.waits, waitSum{k, v})
 		}),
-		each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
+		bpfmap.Each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
 			if v.Count > 0 {
 				s.lostWaits = append(s.lostWaits, waitSum{lostKey(i), v})
 			}
 		}),
-		each(c.objects.Stacks, func(k uint64, v bpf.GowaitStack) { s.stacks[k] = v }),
-		each(c.objects.Goroutines, func(k uint64, v bpf.GowaitGoroutine) { s.goroutines[k] = v }),
-		each(c.objects.Locks, func(k uint64, v bpf.GowaitLockState) { s.locks[k] = v }),
+		bpfmap.Each(c.objects.Stacks, func(k uint64, v bpf.GowaitStack) { s.stacks[k] = v }),
+		bpfmap.Each(c.objects.Goroutines, func(k uint64, v bpf.GowaitGoroutine) { s.goroutines[k] = v }),
+		bpfmap.Each(c.objects.Locks, func(k uint64, v bpf.GowaitLockState) { s.locks[k] = v }),
 	)
 	if s.bursts = c.window.bursts; s.bursts != nil {
 		s.exact = c.options.Holders == HoldersExact
@@ -92,68 +93,24 @@ func lostKey(i uint32) bpf.GowaitWaitKey {
 	return bpf.GowaitWaitKey{Bucket: i % lostBuckets, Edge: bpf.GowaitEdge(i / lostBuckets)}
 }
 
-// each calls f for every entry of a map that does not change meanwhile.
-func each[K, V any](m *ebpf.Map, f func(K, V)) error {
-	return batches(m, m.BatchLookup, f)
-}
-
-// drain calls f for every entry of a hash map, and empties it.
-func drain[K, V any](m *ebpf.Map, f func(K, V)) error {
-	return batches(m, m.BatchLookupAndDelete, f)
-}
-
-// batches reads a map some thousand entries a system call: one by one, the recorder
-// would use more time than the target lets it have.
-func batches[K, V any](m *ebpf.Map, next func(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error), f func(K, V)) error {
-	size := min(m.MaxEntries(), 4096)
-	keys, values := make([]K, size), make([]V, size)
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := next(&cursor, keys, values, nil)
-		for i := range n {
-			f(keys[i], values[i])
-		}
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading map %s: %w", m, err)
-		}
-	}
-}
-
 // clear empties the maps of a former window. No window must be open. The
 // counters stay: events come and go all the time, and a window is told by their
 // difference.
 func (c *Collector) clear() error {
 	return errors.Join(
 		c.objects.WaitSums.Set(uint32(0)),
-		clearMap[bpf.GowaitWaitKey, bpf.GowaitWaitSum](c.objects.Waits),
-		clearMap[bpf.GowaitPair, uint8](c.objects.Pairs),
-		clearMap[uint64, bpf.GowaitStack](c.objects.Stacks),
-		clearMap[uint64, bpf.GowaitGoroutine](c.objects.Goroutines),
-		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
-		clearMap[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
-		clearMap[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
-		clearMap[uint64, bpf.GowaitAbsences](c.objects.Absences),
-		clearMap[uint64, bpf.GowaitLockLog](c.objects.LockLogs),
-		clearMap[bpf.GowaitHopKey, bpf.GowaitHeldSum](c.objects.Hops),
-		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
+		bpfmap.Clear[bpf.GowaitWaitKey, bpf.GowaitWaitSum](c.objects.Waits),
+		bpfmap.Clear[bpf.GowaitPair, uint8](c.objects.Pairs),
+		bpfmap.Clear[uint64, bpf.GowaitStack](c.objects.Stacks),
+		bpfmap.Clear[uint64, bpf.GowaitGoroutine](c.objects.Goroutines),
+		bpfmap.Clear[uint64, bpf.GowaitLockState](c.objects.Locks),
+		bpfmap.Clear[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
+		bpfmap.Clear[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
+		bpfmap.Clear[uint64, bpf.GowaitAbsences](c.objects.Absences),
+		bpfmap.Clear[uint64, bpf.GowaitLockLog](c.objects.LockLogs),
+		bpfmap.Clear[bpf.GowaitHopKey, bpf.GowaitHeldSum](c.objects.Hops),
+		bpfmap.Zero[bpf.GowaitWaitSum](c.objects.LostWaits),
 	)
-}
-
-func clearMap[K, V any](m *ebpf.Map) error {
-	return drain(m, func(K, V) {})
-}
-
-func zeroArray[V any](m *ebpf.Map) error {
-	var zero V
-	for i := range m.MaxEntries() {
-		if err := m.Put(i, &zero); err != nil {
-			return fmt.Errorf("clearing map %s: %w", m, err)
-		}
-	}
-	return nil
 }
 
 // readCounters sums the counters over the CPUs.

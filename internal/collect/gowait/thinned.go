@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/collect/pace"
 	"contend/internal/recording"
 )
@@ -129,11 +130,11 @@ func (c *Collector) fold(stop int64) error {
 	}
 	stale := make(map[uint64]bpf.GowaitLockState)
 	err := errors.Join(
-		drain(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) { p.sums[k] = v }),
+		bpfmap.Drain(c.objects.Waits, func(k bpf.GowaitWaitKey, v bpf.GowaitWaitSum) { p.sums[k] = v }),
 		c.objects.WaitSums.Set(uint32(0)),
 		c.drainLost(p),
-		each(c.objects.Goroutines, func(g uint64, v bpf.GowaitGoroutine) { s.goroutines[g] = v }),
-		each(c.objects.Locks, func(sema uint64, l bpf.GowaitLockState) {
+		bpfmap.Each(c.objects.Goroutines, func(g uint64, v bpf.GowaitGoroutine) { s.goroutines[g] = v }),
+		bpfmap.Each(c.objects.Locks, func(sema uint64, l bpf.GowaitLockState) {
 			if l.Stale != 0 {
 				stale[sema] = l
 			} else {
@@ -176,7 +177,7 @@ func (c *Collector) fold(stop int64) error {
 
 // drainLost takes the sums of waits that found no room.
 func (c *Collector) drainLost(p *piece) error {
-	return each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
+	return bpfmap.Each(c.objects.LostWaits, func(i uint32, v bpf.GowaitWaitSum) {
 		if v.Count == 0 {
 			return
 		}

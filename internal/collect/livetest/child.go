@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +22,7 @@ var dir string
 func Main(m *testing.M) int {
 	var err error
 	if dir, err = os.MkdirTemp("", "livetest"); err != nil {
-		log.Print(err)
-		return 1
+		panic(err)
 	}
 	defer os.RemoveAll(dir)
 	return m.Run()

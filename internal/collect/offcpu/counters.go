@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 	"contend/internal/recording"
 )
 
@@ -115,21 +116,9 @@ func (now cost) since(before cost) recording.Overhead {
 // clear empties what a window filled. Stacks stay: threads that are off the CPU
 // now refer to them.
 func (c *Collector) clear() error {
-	perCPU := make([]bpf.OffcpuOffCounters, ebpf.MustPossibleCPU())
-	err := c.objs.OffCounts.Put(uint32(0), perCPU)
-	for i := range c.objs.LostSums.MaxEntries() {
-		err = errors.Join(err, c.objs.LostSums.Put(i, bpf.OffcpuOffSum{}))
-	}
-	var keys []bpf.OffcpuOffKey
-	var k bpf.OffcpuOffKey
-	var v bpf.OffcpuOffSum
-	it := c.objs.OffSums.Iterate()
-	for it.Next(&k, &v) {
-		keys = append(keys, k)
-	}
-	err = errors.Join(err, it.Err())
-	for _, k := range keys {
-		err = errors.Join(err, c.objs.OffSums.Delete(k))
-	}
-	return err
+	return errors.Join(
+		c.objs.OffCounts.Put(uint32(0), make([]bpf.OffcpuOffCounters, ebpf.MustPossibleCPU())),
+		bpfmap.Zero[bpf.OffcpuOffSum](c.objs.LostSums),
+		bpfmap.Clear[bpf.OffcpuOffKey, bpf.OffcpuOffSum](c.objs.OffSums),
+	)
 }

@@ -1,9 +1,11 @@
 package offcpu
 
 import (
+	"errors"
 	"math/bits"
 
 	"contend/bpf"
+	"contend/internal/collect/bpfmap"
 )
 
 // harvest is what one window left in the kernel.
@@ -79,38 +81,25 @@ func (h *harvest) addOpen(threads []bpf.OffcpuOpenWait, start, stop uint64) {
 
 func (c *Collector) readSums() (map[bpf.OffcpuOffKey]bpf.OffcpuOffSum, error) {
 	sums := make(map[bpf.OffcpuOffKey]bpf.OffcpuOffSum)
-	var k bpf.OffcpuOffKey
-	var v bpf.OffcpuOffSum
-	it := c.objs.OffSums.Iterate()
-	for it.Next(&k, &v) {
-		sums[k] = v
-	}
-	if err := it.Err(); err != nil {
-		return nil, err
-	}
-	lost := c.objs.LostSums.Iterate()
-	var i uint32
-	for lost.Next(&i, &v) {
-		if v.Count == 0 {
-			continue
-		}
-		const buckets, edges = 64, uint32(bpf.OffcpuOffEdgeOFF_EDGES)
-		sums[bpf.OffcpuOffKey{ // no stacks
-			State: uint8(i / buckets / edges), Edge: uint8(i / buckets % edges), Bucket: uint8(i % buckets),
-		}] = v
-	}
-	return sums, lost.Err()
+	err := errors.Join(
+		bpfmap.Each(c.objs.OffSums, func(k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) { sums[k] = v }),
+		bpfmap.Each(c.objs.LostSums, func(i uint32, v bpf.OffcpuOffSum) {
+			if v.Count == 0 {
+				return
+			}
+			const buckets, edges = 64, uint32(bpf.OffcpuOffEdgeOFF_EDGES)
+			sums[bpf.OffcpuOffKey{ // no stacks
+				State: uint8(i / buckets / edges), Edge: uint8(i / buckets % edges), Bucket: uint8(i % buckets),
+			}] = v
+		}),
+	)
+	return sums, err
 }
 
 func (c *Collector) readStacks() (map[uint64]bpf.OffcpuStack, error) {
 	stacks := make(map[uint64]bpf.OffcpuStack)
-	var id uint64
-	var s bpf.OffcpuStack
-	it := c.objs.Stacks.Iterate()
-	for it.Next(&id, &s) {
-		stacks[id] = s
-	}
-	return stacks, it.Err()
+	err := bpfmap.Each(c.objs.Stacks, func(id uint64, s bpf.OffcpuStack) { stacks[id] = s })
+	return stacks, err
 }
 
 // log2 is log2_floor of offcpu.bpf.c.

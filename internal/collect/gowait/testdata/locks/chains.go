@@ -267,3 +267,22 @@ func worker(queue <-chan int) {
 		sink.Add(1)
 	}
 }
+
+// sequence has k goroutines take two mutexes, one after the other and never both.
+func sequence(k, rounds int, hold time.Duration) ledger {
+	var a, b sync.Mutex
+	var done sync.WaitGroup
+	for range k {
+		done.Go(func() {
+			for range rounds {
+				for _, mu := range []*sync.Mutex{&a, &b} {
+					mu.Lock()
+					spin(hold)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	done.Wait()
+	return ledger{}
+}

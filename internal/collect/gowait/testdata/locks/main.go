@@ -84,6 +84,8 @@ func main() {
 			led = flush(k, rounds)
 		case "network":
 			led = network(k, rounds, hold)
+		case "sequence":
+			led = sequence(k, rounds, hold)
 		case "feed":
 			led = feed(rounds, hold)
 		case "park":
