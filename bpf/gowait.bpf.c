@@ -433,18 +433,18 @@ int gowait_queue(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
-	__u64 slot = bpf_get_attach_cookie(ctx), pc = 0, ip = ctx->ip;
+	__u64 slots = bpf_get_attach_cookie(ctx), pc = 0, ip = ctx->ip;
 	int lifo = ctx->di & 0xff;
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
 	if (in_window(now)) {
-		if (slot) { /* inlined into semacquire1, which is probed where it then parks */
-			addr = read_word(sp + slot, c);
+		if (slots) { /* inlined into semacquire1, which is probed where it then parks */
+			addr = read_word(sp + (__u32)slots, c);
+			lifo = read_word(sp + (slots >> 32), c) & 0xff;
 			root = root_of(addr);
 			pc = ip;
-			lifo = 0;
 		}
 		on_queue(c, now, g, root, addr, lifo, pc, sp, bp);
 	}

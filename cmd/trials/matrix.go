@@ -67,7 +67,10 @@ func selected(only string) func(string, matrix.Build) bool {
 	}
 }
 
+// thisHost names the machine and how busy it is at the end: times are of that.
 func thisHost() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // "" where it cannot be read
-	return fmt.Sprintf("Linux %s, %d CPUs.", strings.TrimSpace(string(release)), runtime.NumCPU())
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // "" where it cannot be read, as the next
+	load, _ := os.ReadFile("/proc/loadavg")
+	last, _, _ := strings.Cut(string(load), " ")
+	return fmt.Sprintf("Linux %s, %d CPUs, load %s.", strings.TrimSpace(string(release)), runtime.NumCPU(), last)
 }

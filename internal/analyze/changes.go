@@ -102,7 +102,8 @@ func (x *comparison) latencies(b, c []unit, result func(*runData) *recording.Wor
 }
 
 // change compares a quantity of replicates: by the pairs' log ratios where
-// there are enough, else by the ratio of means, which has no interval.
+// there are enough, and then its amounts are medians, else by the ratio of means,
+// which has no interval.
 func (x *comparison) change(name, unitName string, b, c []unit, of func(unit) float64) *Change {
 	values := func(us []unit) []float64 {
 		v := make([]float64, len(us))
@@ -129,6 +130,7 @@ func (x *comparison) change(name, unitName string, b, c []unit, of func(unit) fl
 	}
 	w := walsh(d)
 	ch.Ratio = new(math.Exp(hodgesLehmann(w)))
+	ch.Baseline, ch.Candidate = medianOf(vb), medianOf(vc)
 	if low, high, ok := walshInterval(w, len(d), 0.95); ok {
 		ch.Low, ch.High = new(math.Exp(low)), new(math.Exp(high))
 	}

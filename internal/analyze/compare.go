@@ -83,6 +83,7 @@ func (x *comparison) diff() *Diff {
 		}
 	}
 	d.Rows = x.rows()
+	d.States = x.stateChanges()
 	d.Throughput, d.Latency = x.workloadChanges()
 	x.setVerdict(d)
 	for i := range x.gates {

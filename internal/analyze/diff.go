@@ -15,22 +15,25 @@ const (
 
 // Diff is the comparison of two sides.
 type Diff struct {
-	Schema     int       `json:"schema"`
-	Baseline   *Report   `json:"baseline"`
-	Candidate  *Report   `json:"candidate"`
-	Pairs      int       `json:"pairs"` // interleaved pairs; 0 when the sides are not paired
-	Per        string    `json:"per"`   // "operation" or "second"
-	Operation  string    `json:"operation,omitempty"`
-	Verdict    string    `json:"verdict"`
-	Headline   string    `json:"headline"` // one sentence that carries the verdict
-	Rows       []Row     `json:"rows"`
-	Throughput *Change   `json:"throughput,omitempty"` // operations per second, unrecorded windows where there are any
-	Latency    []Change  `json:"latency,omitempty"`
-	Flames     []Flame   `json:"-"`
-	Gate       []GateRow `json:"gate,omitempty"`
-	Lost       [2]int64  `json:"lost"`
-	Unlike     []string  `json:"unlike,omitempty"` // facts on which the sides differ, of Warnings
-	Warnings   []string  `json:"warnings"`
+	Schema    int     `json:"schema"`
+	Baseline  *Report `json:"baseline"`
+	Candidate *Report `json:"candidate"`
+	Pairs     int     `json:"pairs"` // interleaved pairs; 0 when the sides are not paired
+	Per       string  `json:"per"`   // "operation" or "second"
+	Operation string  `json:"operation,omitempty"`
+	Verdict   string  `json:"verdict"`
+	Headline  string  `json:"headline"` // one sentence that carries the verdict
+	Rows      []Row   `json:"rows"`
+	// States are the changes of the averages in Goroutines, over pairs: of goroutines, not
+	// per operation, and of what was captured on both sides.
+	States     []StateChange `json:"states,omitempty"`
+	Throughput *Change       `json:"throughput,omitempty"` // operations per second, unrecorded windows where there are any
+	Latency    []Change      `json:"latency,omitempty"`
+	Flames     []Flame       `json:"-"`
+	Gate       []GateRow     `json:"gate,omitempty"`
+	Lost       [2]int64      `json:"lost"`
+	Unlike     []string      `json:"unlike,omitempty"` // facts on which the sides differ, of Warnings
+	Warnings   []string      `json:"warnings"`
 }
 
 // Row is one compared quantity. Values are per operation or per second (ns/op, ns/s).
@@ -61,11 +64,15 @@ type Value struct {
 	MeanNS      float64  `json:"mean_ns"`
 	WaitingAvg  float64  `json:"waiting_avg"`
 	HeldUpShare *float64 `json:"held_up_share,omitempty"`
+	// Median is that of the pairs, where the ratio and its interval are theirs. Value is
+	// of all runs together: it adds up over rows, and one wild run can move it against the ratio.
+	Median *float64 `json:"median,omitempty"`
 	// Runs are the values of the single runs, of pairs in their order; of locks and the total only.
 	Runs []float64 `json:"runs,omitempty"`
 }
 
-// Change is a quantity of both sides with an interval on its ratio.
+// Change is a quantity of both sides with an interval on its ratio. Its amounts
+// are medians of the pairs where there is an interval, else means.
 type Change struct {
 	Name      string   `json:"name"`
 	Unit      string   `json:"unit"` // "op/s", "ns"

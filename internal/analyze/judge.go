@@ -57,6 +57,7 @@ func (x *comparison) logStats(b, c []float64, r *Row, s *rowStats) {
 	}
 	w := walsh(d)
 	r.Ratio = new(math.Exp(hodgesLehmann(w)))
+	r.Baseline.Median, r.Candidate.Median = new(medianOf(b)), new(medianOf(c))
 	if low, high, ok := walshInterval(w, len(d), 0.95); ok {
 		r.Low, r.High = new(math.Exp(low)), new(math.Exp(high))
 	}

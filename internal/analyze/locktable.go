@@ -236,8 +236,8 @@ func (s *lockSum) heldUp(l *Lock, wall int64) {
 	}
 	share := min(float64(sum)/float64(wall), 1)
 	l.HeldUpShare = &share
-	if share > 0 && l.Class == recording.ClassLock {
-		l.Ceiling = new(1 / share)
+	if share > 0 && l.Class == recording.ClassLock && l.Instances <= 1 {
+		l.Ceiling = new(1 / share) // one instance of several is no bound: the load may go by the others
 	}
 	if n := l.Instances; n > 1 {
 		l.HeldUpNote = fmt.Sprintf("the most held-up of up to %d instances in a run: a lower bound for all of them", n)

@@ -13,9 +13,13 @@ type Report struct {
 	Schema    int                 `json:"schema"`
 	Title     string              `json:"title"`
 	Recording *recording.Manifest `json:"recording,omitempty"` // of the first run, for a series
-	Runs      int                 `json:"runs"`
-	Profile   string              `json:"profile"` // the profile the tables are made of
-	Mode      string              `json:"mode"`    // what that profile can see: "locks", "all", …
+	// Recordings are the manifests of all runs, in their order; nil where there is none.
+	Recordings []*recording.Manifest `json:"-"`
+	StealShare *float64              `json:"steal_share"` // of the processors' time, the mean of the runs that know it
+	CostShare  *float64              `json:"cost_share"`  // of recording, likewise; see recording.Overhead
+	Runs       int                   `json:"runs"`
+	Profile    string                `json:"profile"` // the profile the tables are made of
+	Mode       string                `json:"mode"`    // what that profile can see: "locks", "all", …
 	// Uncounted says that the profile has no number of waits: every count is 0.
 	Uncounted  bool       `json:"uncounted,omitempty"`
 	Totals     Totals     `json:"totals"`
@@ -86,7 +90,7 @@ type Lock struct {
 	WaitingAvg   float64  `json:"waiting_avg"`
 	HeldUpShare  *float64 `json:"held_up_share"`          // wall time with at least one waiter ÷ wall
 	HeldUpNote   string   `json:"held_up_note,omitempty"` // how the shares of several instances were combined
-	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare
+	Ceiling      *float64 `json:"ceiling,omitempty"`      // 1 ÷ HeldUpShare, of a lock with one instance
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
 	Instances    int      `json:"instances"` // the most that one process had

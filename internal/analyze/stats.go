@@ -197,12 +197,20 @@ func zSum(alpha float64) float64 {
 	return stats.StdNormal.InvCDF(1-alpha/2) + stats.StdNormal.InvCDF(wantedPower)
 }
 
-// meanOf and stdDev are the sample's mean and standard deviation.
+// meanOf, medianOf and stdDev are the sample's mean, median and standard deviation.
 func meanOf(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
 	}
 	return stats.Mean(x)
+}
+
+func medianOf(x []float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	if len(s) == 0 {
+		return 0
+	}
+	return s[(len(s)-1)/2]/2 + s[len(s)/2]/2
 }
 
 func stdDev(x []float64) float64 {

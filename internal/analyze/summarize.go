@@ -34,6 +34,10 @@ func (c *corpus) report(index int) *Report {
 			r.Workload = sd.runs[0].Workload
 		}
 	}
+	for _, rd := range sd.runs {
+		r.Recordings = append(r.Recordings, rd.Manifest)
+	}
+	r.StealShare, r.CostShare = orNil(meanOver(sd, stealOf)), orNil(meanOver(sd, costOf))
 	r.Uncounted = c.uncounted(sd)
 	r.Totals = c.totals(sd, r.Mode)
 	r.Parts = sd.parts()

@@ -141,10 +141,10 @@ func (x *comparison) compareFacts(unlike func(string, ...any), b, c *sideData) {
 	if p, q := meanOver(b, costOf), meanOver(c, costOf); p > 0 && q > 0 && math.Abs(p-q) > unlikeCost {
 		unlike("recording cost %.1f %% and %.1f %% of the targets' time", 100*p, 100*q)
 	}
-	if p, q := meanOver(b, stealOf), meanOver(c, stealOf); math.Abs(p-q) > unlikeSteal {
+	if p, q := meanOver(b, stealOf), meanOver(c, stealOf); math.Abs(p-q) > unlikeSteal { // false where a side does not know
 		unlike("the hypervisor took %.1f %% and %.1f %% of the processors' time (steal)", 100*p, 100*q)
 	}
-	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); (p > 0) != (q > 0) {
+	if p, q := meanOver(b, throttlesOf), meanOver(c, throttlesOf); p > 0 && q == 0 || p == 0 && q > 0 {
 		unlike("the processor was throttled on one side only")
 	}
 	if p, q := x.lossShare(0), x.lossShare(1); math.Abs(p-q) > unlikeLoss {
@@ -245,7 +245,7 @@ func meanWall(sd *sideData) float64 {
 }
 
 // meanOver is the mean of a fact over the runs that know it: a NaN is unknown.
-// It is 0 where none does.
+// It is NaN where none does, and NaN compares with nothing.
 func meanOver(sd *sideData, of func(*runData) float64) float64 {
 	var sum float64
 	n := 0
@@ -256,7 +256,7 @@ func meanOver(sd *sideData, of func(*runData) float64) float64 {
 		}
 	}
 	if n == 0 {
-		return 0
+		return math.NaN()
 	}
 	return sum / float64(n)
 }
@@ -279,14 +279,33 @@ func stealOf(rd *runData) float64 {
 	if rd.Manifest == nil {
 		return math.NaN()
 	}
-	return stealShare(rd.Manifest)
+	return known(rd.Manifest.StealShare())
 }
 
 func throttlesOf(rd *runData) float64 {
 	if rd.Manifest == nil {
 		return math.NaN()
 	}
-	return float64(throttles(rd.Manifest))
+	if n := throttles(rd.Manifest); n != nil {
+		return float64(*n)
+	}
+	return math.NaN()
+}
+
+// known is a figure, NaN for none.
+func known(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// orNil is the reverse.
+func orNil(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }
 
 // lossShare is what the analyzed profile's collector lost beside what it saw.

@@ -86,10 +86,10 @@ func (sd *sideData) manifestWarnings() []string {
 		if m.Ended != "" && m.Ended != recording.EndedDuration {
 			counts["the recording ended early: "+m.Ended]++
 		}
-		if s := stealShare(m); s >= 0.01 {
+		if s := m.StealShare(); s != nil && *s >= 0.01 {
 			counts["the hypervisor took 1 % of the processors' time or more (steal)"]++
 		}
-		if n := throttles(m); n > 0 {
+		if n := throttles(m); n != nil && *n > 0 {
 			counts["the processor was throttled during the recording"]++
 		}
 	}
@@ -103,21 +103,13 @@ func (sd *sideData) manifestWarnings() []string {
 	return w
 }
 
-// stealShare is the share of the processors' time that the hypervisor gave to
-// others during the recording, 0 when unknown.
-func stealShare(m *recording.Manifest) float64 {
-	if s := m.StealShare(); s != nil {
-		return *s
-	}
-	return 0
-}
-
-func throttles(m *recording.Manifest) int64 {
+// throttles counts how often the processor was throttled during the recording, nil when unknown.
+func throttles(m *recording.Manifest) *int64 {
 	if m.Host == nil || m.Host.Before == nil || m.Host.After == nil ||
 		m.Host.Before.Throttles == nil || m.Host.After.Throttles == nil {
-		return 0
+		return nil
 	}
-	return *m.Host.After.Throttles - *m.Host.Before.Throttles
+	return new(*m.Host.After.Throttles - *m.Host.Before.Throttles)
 }
 
 // goVersions are the targets' Go versions, each once.

@@ -148,9 +148,9 @@ func (m *Maker) profile(ctx context.Context, toolchain string) (string, error) {
 	return path, m.heat(ctx, toolchain, path)
 }
 
-// heat adds to a profile that semrelease1 spends its time calling dequeue, as that of a
-// broker with contended locks says: the compiler then inlines it, so that no probe
-// can be put on it.
+// heat adds to a profile that the semaphores spend their time in queue and dequeue, as
+// that of a broker with contended locks says: the compiler then inlines both, so
+// that no probe can be put on them.
 func (m *Maker) heat(ctx context.Context, toolchain, path string) error {
 	out, err := m.command(ctx, toolchain, "env", "GOROOT").Output()
 	if err != nil {
@@ -169,27 +169,32 @@ func (m *Maker) heat(ctx context.Context, toolchain, path string) error {
 	if err != nil {
 		return err
 	}
-	var stack []*profile.Location
-	for _, f := range []struct {
-		name, start, at string
-	}{
-		{"runtime.(*semaRoot).dequeue", "func (root *semaRoot) dequeue(", "ps := &root.treap"},
-		{"runtime.semrelease1", "func semrelease1(", ":= root.dequeue(addr)"},
-	} {
-		function := &profile.Function{
-			ID: uint64(len(p.Function) + 1), Name: f.name, SystemName: f.name, Filename: source, StartLine: line(f.start),
-		}
-		location := &profile.Location{ID: uint64(len(p.Location) + 1), Line: []profile.Line{{Function: function, Line: line(f.at)}}}
-		p.Function, p.Location = append(p.Function, function), append(p.Location, location)
-		stack = append(stack, location)
-	}
 	most := make([]int64, len(p.SampleType))
 	for _, s := range p.Sample {
 		for i, v := range s.Value {
 			most[i] += v
 		}
 	}
-	p.Sample = append(p.Sample, &profile.Sample{Location: stack, Value: most})
+	frame := func(name, start, at string) *profile.Location {
+		function := &profile.Function{
+			ID: uint64(len(p.Function) + 1), Name: name, SystemName: name, Filename: source, StartLine: line(start),
+		}
+		location := &profile.Location{ID: uint64(len(p.Location) + 1), Line: []profile.Line{{Function: function, Line: line(at)}}}
+		p.Function, p.Location = append(p.Function, function), append(p.Location, location)
+		return location
+	}
+	for _, stack := range [][]*profile.Location{
+		{
+			frame("runtime.(*semaRoot).dequeue", "func (root *semaRoot) dequeue(", "ps := &root.treap"),
+			frame("runtime.semrelease1", "func semrelease1(", ":= root.dequeue(addr)"),
+		},
+		{
+			frame("runtime.(*semaRoot).queue", "func (root *semaRoot) queue(", "s.g = getg()"),
+			frame("runtime.semacquire1", "func semacquire1(", "root.queue(addr, s, lifo)"),
+		},
+	} {
+		p.Sample = append(p.Sample, &profile.Sample{Location: stack, Value: most})
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err

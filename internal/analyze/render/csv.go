@@ -28,7 +28,10 @@ import (
 //	by name unit baseline candidate change ratio low high p p_adjusted tested mde pairs_needed verdict
 //	baseline_delay_ns candidate_delay_ns baseline_contentions candidate_contentions
 //	baseline_mean_ns candidate_mean_ns baseline_waiting_avg candidate_waiting_avg
-//	baseline_held_up_share candidate_held_up_share note
+//	baseline_held_up_share candidate_held_up_share note baseline_median candidate_median
+//
+// where baseline and candidate are of all runs together, and change is their
+// difference; the medians are of the pairs, and go with the ratio.
 func reportCSV(w io.Writer, r *analyze.Report, by string) error {
 	switch by {
 	case "", analyze.ByLock, analyze.ByInstance:
@@ -117,12 +120,15 @@ func diffCSV(w io.Writer, d *analyze.Diff, by string) error {
 		return unknownBy(by)
 	}
 	unit := "ns/s"
-	if d.Per == "operation" {
+	switch d.Per {
+	case analyze.PerOperation:
 		unit = "ns/op"
+	case analyze.PerRecording:
+		unit = "ns"
 	}
 	rows := [][]string{{"by", "name", "unit", "baseline", "candidate", "change", "ratio", "low", "high", "p", "p_adjusted", "tested", "mde", "pairs_needed", "verdict",
 		"baseline_delay_ns", "candidate_delay_ns", "baseline_contentions", "candidate_contentions", "baseline_mean_ns", "candidate_mean_ns",
-		"baseline_waiting_avg", "candidate_waiting_avg", "baseline_held_up_share", "candidate_held_up_share", "note"}}
+		"baseline_waiting_avg", "candidate_waiting_avg", "baseline_held_up_share", "candidate_held_up_share", "note", "baseline_median", "candidate_median"}}
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		if r.By != by {
@@ -136,7 +142,7 @@ func diffCSV(w io.Writer, d *analyze.Diff, by string) error {
 		rows = append(rows, []string{r.By, csvName(r.Name), unit, raw(a.Value), raw(b.Value), raw(r.Change), optional(r.Ratio), optional(r.Low), optional(r.High),
 			optional(r.P), optional(r.PAdjusted), strconv.FormatBool(r.Tested), optional(r.MDE), pairs, r.Verdict,
 			exact(a.DelayNS), exact(b.DelayNS), exact(a.Contentions), exact(b.Contentions), raw(a.MeanNS), raw(b.MeanNS),
-			raw(a.WaitingAvg), raw(b.WaitingAvg), optional(a.HeldUpShare), optional(b.HeldUpShare), csvName(r.Note)})
+			raw(a.WaitingAvg), raw(b.WaitingAvg), optional(a.HeldUpShare), optional(b.HeldUpShare), csvName(r.Note), optional(a.Median), optional(b.Median)})
 	}
 	return writeCSV(w, rows)
 }

@@ -43,7 +43,7 @@ func diffDocument(d *analyze.Diff, o Options) (*document, error) {
 	if d.Baseline.Goroutines.Idle == nil && d.Candidate.Goroutines.Idle == nil {
 		idle = notCaptured
 	}
-	doc.idle = idleLine(idle, d.Candidate.Rules)
+	doc.idle = idleLine(idle, d.Baseline.Rules, d.Candidate.Rules)
 	return doc, nil
 }
 
@@ -192,33 +192,36 @@ func changeAmounts(c *analyze.Change, operation string) string {
 
 func latencyName(name string) string { return strings.ReplaceAll(clean(name), "_", "-") }
 
-// stateMarks marks the states whose row of the comparison excludes no change.
+// stateMarks marks the states whose average surely changed, the way the printed figures went.
 func stateMarks(d *analyze.Diff) map[string]stateMark {
 	out := map[string]stateMark{}
-	for key, by := range map[string]string{"lock": "total", "backpressure": "backpressure", "handoff": "handoff", "runtime": "runtime"} {
-		for i := range d.Rows {
-			if r := &d.Rows[i]; r.By == by {
-				if m := mark(d, r); m != "" {
-					out[key] = stateMark{mark: m, what: topRule(d.Candidate.Rules, key)}
-				}
-				break
-			}
+	for _, c := range d.States {
+		value, ok := stateValues[c.State]
+		if !ok || !finite(c.Center, c.Low, c.High) {
+			continue
+		}
+		a, b := value(d.Baseline.Goroutines), value(d.Candidate.Goroutines)
+		if !finite(a, b) {
+			continue
+		}
+		switch {
+		case *c.Low > 1 && *c.Center >= 1.05 && *b > *a:
+			out[c.State] = stateMark{mark: "more", what: topRule(d.Candidate.Rules, c.State)}
+		case *c.High < 1 && *c.Center <= 0.95 && *b < *a:
+			out[c.State] = stateMark{mark: "less", what: topRule(d.Baseline.Rules, c.State)}
 		}
 	}
 	return out
 }
 
-// mark is "worse" or "better" where the interval excludes no change and the
-// change is worth a look (the 5 % of the verdicts).
-func mark(d *analyze.Diff, r *analyze.Row) string {
+// mark is "worse" or "better" where a test says so: the other tables recount
+// the same time, so their rows carry intervals and no verdicts.
+func mark(r *analyze.Row) string {
 	switch {
-	case d.Verdict == analyze.Differ, d.Verdict == analyze.Identical:
-		return "" // such intervals do not cover the spread between runs
-	case !finite(r.Ratio, r.Low, r.High):
-		return ""
-	case *r.Low > 1 && *r.Ratio >= 1.05:
+	case !r.Tested:
+	case r.Verdict == analyze.Regressed, r.Verdict == analyze.New:
 		return "worse"
-	case *r.High < 1 && *r.Ratio <= 0.95:
+	case r.Verdict == analyze.Improved, r.Verdict == analyze.Gone:
 		return "better"
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"contend/internal/analyze"
 )
@@ -12,7 +13,7 @@ import (
 func diffTables(d *analyze.Diff, o Options) ([]table, error) {
 	switch o.By {
 	case "", analyze.ByLock:
-		out := []table{diffLocks(d, o.Limit).from(o, analyze.ByLock)}
+		out := []table{diffLocks(d, o).from(o, analyze.ByLock)}
 		if o.full {
 			if w := workloadTable(d); len(w.rows) > 0 {
 				out = append(out, w)
@@ -31,10 +32,11 @@ func diffTables(d *analyze.Diff, o Options) ([]table, error) {
 	return []table{diffRows(d, o.By, o.Limit).from(o, o.By)}, nil
 }
 
-func diffLocks(d *analyze.Diff, limit int) table {
-	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("held up"), text("verdict")}}
+func diffLocks(d *analyze.Diff, o Options) table {
+	limit := o.Limit
+	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("held up"), extra(number("waits")), extra(number("mean wait")), text("verdict")}}
 	was, is := locksByName(d.Baseline), locksByName(d.Candidate)
-	total, spelled := 0, 0
+	total, spelled, medians := 0, 0, false
 	var shown []*analyze.Row
 	rare := onlyRare(d.Rows)
 	for i := range d.Rows {
@@ -49,11 +51,15 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		row := row{cells: diffLockCells(d, r)}
 		if len(t.rows) == 0 || (decided(r) && spelled < detailedRows) {
 			row.details = diffLockDetails(r, was[cmp.Or(r.MovedFrom, r.Name)], is[r.Name])
+			if !o.full {
+				row.details = append(row.details, countsDetail(d, r))
+			}
 			spelled++
 		} else {
 			row.details = append(movedDetail(r), power(r)...)
 		}
 		row.more, row.histograms = lockMore(was[cmp.Or(r.MovedFrom, r.Name)], is[r.Name])
+		medians = medians || r.Baseline.Median != nil
 		t.rows = append(t.rows, row)
 		shown = append(shown, r)
 	}
@@ -62,7 +68,38 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		t.note = fmt.Sprintf("%s not shown", plural(total-len(t.rows), "more row"))
 	}
 	t.note = joinNotes(t.note, trailer(d))
+	if medians {
+		t.note = joinNotes(t.note, perTitle(d.Per, d.Operation)+": medians of the pairs")
+	}
 	return t
+}
+
+// amounts are what stands beside a lock's ratio: medians where it is the pairs',
+// else of all runs.
+func amounts(r *analyze.Row) (baseline, candidate float64) {
+	if finite(r.Baseline.Median, r.Candidate.Median) {
+		return *r.Baseline.Median, *r.Candidate.Median
+	}
+	return r.Baseline.Value, r.Candidate.Value
+}
+
+// countsDetail tells more waits from longer ones, where there is no room for columns.
+func countsDetail(d *analyze.Diff, r *analyze.Row) detail {
+	n, mean := counts(d, r)
+	if n.text == notCaptured {
+		return detail{key: "counts", text: notCaptured}
+	}
+	return detail{key: "counts", text: n.text + " waits, " + mean.text + " each"}
+}
+
+// counts are how many waits there were and how long they took on average: no test
+// is of these.
+func counts(d *analyze.Diff, r *analyze.Row) (n, mean cell) {
+	if d.Baseline.Uncounted || d.Candidate.Uncounted {
+		return figure(notCaptured, -1), figure(notCaptured, -1)
+	}
+	return figure(count(float64(r.Baseline.Contentions))+" → "+count(float64(r.Candidate.Contentions)), float64(r.Candidate.Contentions)),
+		figure(durations(r.Baseline.MeanNS, r.Candidate.MeanNS), r.Candidate.MeanNS)
 }
 
 // diffCovering says what share the rows shown are of all rows of their table, on either side.
@@ -106,11 +143,14 @@ func diffLockCells(d *analyze.Diff, r *analyze.Row) []cell {
 	case analyze.Improved, analyze.Gone:
 		verdict.mark = "better"
 	}
+	was, is := amounts(r)
+	n, mean := counts(d, r)
 	return []cell{
 		named(short(r.Name)),
 		waitingChange(d, r),
-		figure(durations(r.Baseline.Value, r.Candidate.Value), r.Candidate.Value),
+		figure(durations(was, is), is),
 		shares(r.Baseline.HeldUpShare, r.Candidate.HeldUpShare),
+		n, mean,
 		verdict,
 	}
 }
@@ -135,13 +175,24 @@ func decided(r *analyze.Row) bool {
 	return false
 }
 
-// diffLockDetails describe the lock as it is; where it is gone, as it was.
+// diffLockDetails describe the lock: who waits for it and who holds it on the side
+// where it waits more, and what it limits as it is now; where it is gone, as it was.
 func diffLockDetails(r *analyze.Row, was, is *analyze.Lock) []detail {
 	var out []detail
-	if is == nil {
-		is, was = was, nil
-	}
-	if is != nil {
+	a, b := amounts(r)
+	switch {
+	case was == nil && is == nil:
+	case was == nil:
+		out = lockDetails(is, nil)
+	case is == nil:
+		out = append(inBaseline(whoDetails(was, nil)), limitDetails(was)...)
+	case a > b:
+		out = inBaseline(whoDetails(was, nil))
+		if len(is.Holders) > 0 && !holds(was, is.Holders[0].Site) {
+			out = append(out, holderDetail(is.Holders[0], is, was))
+		}
+		out = append(out, limitDetails(is)...)
+	default:
 		out = lockDetails(is, was)
 	}
 	if r.Note != "" {
@@ -150,12 +201,29 @@ func diffLockDetails(r *analyze.Row, was, is *analyze.Lock) []detail {
 	return append(out, power(r)...)
 }
 
+// inBaseline says of lines that they are not of the candidate.
+func inBaseline(lines []detail) []detail {
+	for i := range lines {
+		lines[i].tail = strings.TrimLeft(lines[i].tail+"  in the baseline", " ")
+	}
+	return lines
+}
+
 // movedDetail says where a row's time was charged before.
 func movedDetail(r *analyze.Row) []detail {
 	if r.MovedFrom == "" {
 		return nil
 	}
 	return []detail{{key: "moved from", name: short(r.MovedFrom)}}
+}
+
+// pooled says of a table whose rows add up that its changes are of the pairs, and
+// need not be those of the sums.
+func pooled(rows []*analyze.Row) string {
+	if !slices.ContainsFunc(rows, func(r *analyze.Row) bool { return r.Baseline.Median != nil }) {
+		return ""
+	}
+	return "amounts and differences: of all runs together; changes: the pairs' median"
 }
 
 // power says what an inconclusive row could have shown, and what it would take.
@@ -203,12 +271,14 @@ func diffRows(d *analyze.Diff, by string, limit int) table {
 	default:
 		t.note = leftOver(len(t.rows), len(t.rows))
 	}
+	t.note = joinNotes(t.note, pooled(shown))
 	return t
 }
 
 // diffKinds shows that nothing is hidden: idle, back-pressure, hand-off and the runtime have rows too.
 func diffKinds(d *analyze.Diff) table {
 	t := table{id: "kinds", title: "all waits", cols: []column{text("kind"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
+	var shown []*analyze.Row
 	label := map[string]string{"total": "blocked", "idle": "idle", "backpressure": "back-pressure", "handoff": "hand-off", "runtime": "runtime"}
 	for _, by := range []string{"total", "backpressure", "handoff", "runtime", "idle"} {
 		for i := range d.Rows {
@@ -218,16 +288,17 @@ func diffKinds(d *analyze.Diff) table {
 					name += ": " + clean(r.Name)
 				}
 				t.rows = append(t.rows, row{cells: rowCells(d, r, words(name))})
+				shown = append(shown, r)
 			}
 		}
 	}
-	t.note = leftOver(len(t.rows), len(t.rows))
+	t.note = joinNotes(leftOver(len(t.rows), len(t.rows)), pooled(shown))
 	return t
 }
 
 func rowCells(d *analyze.Diff, r *analyze.Row, name cell) []cell {
 	change := figure(verdictText(r), verdictSort(r))
-	change.mark = mark(d, r)
+	change.mark = mark(r)
 	return []cell{
 		name,
 		waitingChange(d, r),

@@ -128,7 +128,7 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		stream.Ceiling = pointer(1.64)
 	}
 	r := &analyze.Report{
-		Schema: 1, Title: version, Recording: fixtureManifest(version), Runs: 10, Profile: "waits", Mode: "all",
+		Schema: 1, Title: version, Recording: fixtureManifest(version), StealShare: pointer(0.004), CostShare: pointer(0.007), Runs: 10, Profile: "waits", Mode: "all",
 		Totals: analyze.Totals{WallNS: 30e9, WaitNS: ns(7000e9), IdleNS: pointer(ns(6360e9)), BackPressureNS: pointer(ns(90e9)), HandoffNS: pointer(ns(69e9)),
 			BlockedNS: ns(344e9), BlockedAppNS: ns(342e9), LockNS: ns(342e9), Contentions: 5_100_000, OpenWaits: 12, Operations: pointer(int64(2_643_000))},
 		Goroutines: analyze.Goroutines{Running: pointer(1.7), WaitingCPU: pointer(6.2 * scale), Lock: pointer(11.4 * scale), BackPressure: pointer(3.0 * scale * scale),
@@ -180,6 +180,7 @@ func fixtureDiff() *analyze.Diff {
 		return r
 	}
 	stream := row("lock", a.Locks[0].Name, 101e3, 132e3, 1.19, 1.44, analyze.Regressed)
+	stream.Baseline.Median, stream.Candidate.Median = pointer(100e3), pointer(131e3)
 	stream.Tested, stream.P, stream.PAdjusted = true, pointer(0.00195), pointer(0.0195)
 	server := row("lock", "github.com/nats-io/nats-server/v2/server.(*Server).mu", 3e3, 4e3, 0.82, 1.61, analyze.Inconclusive)
 	server.MDE, server.PairsFor = pointer(0.22), pointer(38)
@@ -201,6 +202,10 @@ func fixtureDiff() *analyze.Diff {
 			row("handoff", "", 25e3, 24e3, 0.9, 1.1, ""),
 			row("runtime", "", 10, 11, 0.5, 2.1, ""),
 		},
+		States: []analyze.StateChange{
+			{State: "lock", Effect: analyze.Effect{Center: pointer(1.31), Low: pointer(1.2), High: pointer(1.4), N: 10}},
+			{State: "backpressure", Effect: analyze.Effect{Center: pointer(1.7), Low: pointer(1.5), High: pointer(1.9), N: 10}},
+			{State: "handoff", Effect: analyze.Effect{Center: pointer(1.01), Low: pointer(0.9), High: pointer(1.1), N: 10}}},
 		Throughput: &analyze.Change{Name: "throughput", Unit: "op/s", Baseline: 88100, Candidate: 79400, Ratio: pointer(0.901), Low: pointer(0.876), High: pointer(0.929), N: 10},
 		Latency: []analyze.Change{{Name: "end_to_end p50", Unit: "ns", Baseline: 1.1e6, Candidate: 1.2e6, Ratio: pointer(1.1), Low: pointer(1.0), High: pointer(1.2), N: 10},
 			{Name: "end_to_end p99", Unit: "ns", Baseline: 4.1e6, Candidate: 6.0e6, Ratio: pointer(1.46), Low: pointer(1.2), High: pointer(1.7), N: 10}},

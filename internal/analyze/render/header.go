@@ -19,36 +19,20 @@ func header(sides [2]string, length string, reports []*analyze.Report, lost ...i
 		parts = append(parts, "from the "+clean(p)+" profile")
 	}
 	return append(parts,
-		"steal "+percentOf(worst(reports, stealShare)),
-		"cost "+percentOf(worst(reports, costShare)),
+		"steal "+percentOf(worst(reports, func(r *analyze.Report) *float64 { return r.StealShare })),
+		"cost "+percentOf(worst(reports, func(r *analyze.Report) *float64 { return r.CostShare })),
 		"lost "+lostCount(lost))
 }
 
-// worst is the largest of a figure over the sides, nil where no side has it.
-func worst(reports []*analyze.Report, figure func(*recording.Manifest) *float64) *float64 {
+// worst is the larger of a figure over the sides, nil where no side has it.
+func worst(reports []*analyze.Report, figure func(*analyze.Report) *float64) *float64 {
 	var most *float64
 	for _, r := range reports {
-		if r == nil || r.Recording == nil {
-			continue
-		}
-		if v := figure(r.Recording); v != nil && (most == nil || *v > *most) {
+		if v := figure(r); v != nil && (most == nil || *v > *most) {
 			most = v
 		}
 	}
 	return most
-}
-
-// stealShare is the part of the window's CPU time that the hypervisor gave to
-// others: steal ÷ (duration × CPUs).
-func stealShare(m *recording.Manifest) *float64 {
-	return m.StealShare()
-}
-
-func costShare(m *recording.Manifest) *float64 {
-	if m.Overhead == nil {
-		return nil
-	}
-	return &m.Overhead.Share
 }
 
 func lostCount(lost []int64) string {
@@ -126,8 +110,17 @@ func states(sides []analyze.Goroutines, titles []string, marks map[string]stateM
 	return t
 }
 
-// stateMark says that a state changed for sure, and what most of it is.
+// stateMark says that a state changed for sure, "more" or "less", and what most of
+// it is. It is no verdict and has no colour: less of one wait may be more of another.
 type stateMark struct{ mark, what string }
+
+// stateValues are the averages that a diff has intervals of.
+var stateValues = map[string]func(analyze.Goroutines) *float64{
+	"lock":         func(g analyze.Goroutines) *float64 { return g.Lock },
+	"backpressure": func(g analyze.Goroutines) *float64 { return g.BackPressure },
+	"handoff":      func(g analyze.Goroutines) *float64 { return g.Handoff },
+	"runtime":      func(g analyze.Goroutines) *float64 { return g.Runtime },
+}
 
 var stateLines = []struct {
 	key, label string
@@ -183,24 +176,29 @@ func waitingChange(d *analyze.Diff, r *analyze.Row) cell {
 }
 
 // idleLine says how much waiting was set aside as idle, and whether that hid a
-// contended lock.
-func idleLine(idle string, rules []analyze.RuleTake) string {
-	var n int
-	var hidden int64
-	for _, r := range rules {
-		if r.Category == "idle" {
-			n++
-			hidden += r.OnContendedLock
+// contended lock, on each side whose rules are given.
+func idleLine(idle string, sides ...[]analyze.RuleTake) string {
+	rules := map[string]bool{}
+	var amounts []string
+	var most int64
+	for _, side := range sides {
+		var hidden int64
+		for _, r := range side {
+			if r.Category == "idle" {
+				rules[r.Rule] = true
+				hidden += r.OnContendedLock
+			}
 		}
+		amounts, most = append(amounts, duration(float64(hidden))), max(most, hidden)
 	}
 	over := "none of it on a contended lock"
-	if hidden > 0 {
-		over = duration(float64(hidden)) + " of it on a contended lock"
+	if most > 0 {
+		over = strings.Join(amounts, " → ") + " of it on a contended lock"
 	}
-	if n == 0 {
+	if len(rules) == 0 {
 		return "idle: " + idle
 	}
-	return fmt.Sprintf("idle %s (%s; %s)", idle, plural(n, "rule"), over)
+	return fmt.Sprintf("idle %s (%s; %s)", idle, plural(len(rules), "rule"), over)
 }
 
 func plural(n int, noun string) string {

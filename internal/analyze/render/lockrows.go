@@ -10,6 +10,11 @@ import (
 // lockDetails are the lines under a lock: who waits, who holds it up, and what
 // that costs at most. was is the lock's other side, or nil.
 func lockDetails(l, was *analyze.Lock) []detail {
+	return append(whoDetails(l, was), limitDetails(l)...)
+}
+
+// whoDetails are who waits and who holds.
+func whoDetails(l, was *analyze.Lock) []detail {
 	var out []detail
 	if len(l.Waiters) > 0 {
 		out = append(out, siteDetail("waits", l.Waiters[0]))
@@ -22,6 +27,12 @@ func lockDetails(l, was *analyze.Lock) []detail {
 		// Wakes alone cannot tell who held: see the design note on holders.
 		out = append(out, siteDetail("woken by", l.Wakers[0]))
 	}
+	return out
+}
+
+// limitDetails are what is stuck, how many instances there are, and what the lock costs at most.
+func limitDetails(l *analyze.Lock) []detail {
+	var out []detail
 	if l.UnfinishedWaits > 0 {
 		out = append(out, unfinishedDetail(l))
 	}
@@ -67,10 +78,15 @@ func holderDetail(h analyze.Holder, l, was *analyze.Lock) detail {
 		text: fmt.Sprintf("%s of the wait, %s", plusMinus(h.Share, h.Low, h.High), duration(h.Share*float64(l.DelayNS))),
 		name: function, tail: place,
 	}
-	if was != nil && len(was.Holders) > 0 && !slices.ContainsFunc(was.Holders, func(o analyze.Holder) bool { return o.Site == h.Site }) {
+	if was != nil && len(was.Holders) > 0 && !holds(was, h.Site) {
 		d.tail += "  new"
 	}
 	return d
+}
+
+// holds tells whether a site was seen to hold a lock.
+func holds(l *analyze.Lock, site string) bool {
+	return slices.ContainsFunc(l.Holders, func(h analyze.Holder) bool { return h.Site == site })
 }
 
 // lockMore is what unfolds under a lock on the page: its waiters, holders, wakers,

@@ -196,9 +196,9 @@ func (t *textWriter) states(s *table) {
 // arrow points the way the amount went.
 func arrow(mark string) string {
 	switch mark {
-	case "worse":
+	case "worse", "more":
 		return "▲"
-	case "better":
+	case "better", "less":
 		return "▼"
 	}
 	return ""

@@ -8,15 +8,10 @@ import (
 	"strings"
 
 	"contend/internal/collect/golayout"
+	"contend/internal/collect/gowait"
 	"contend/internal/collect/symbolize"
 	"contend/internal/collect/target"
 )
-
-// probePoints are the functions that goroutine waits are measured in. A fourth
-// probe, on a jump in semacquire1, gives the run-queue time.
-var probePoints = []string{
-	"runtime.(*semaRoot).queue", "runtime.(*semaRoot).dequeue", "runtime.readyWithTime",
-}
 
 // Target checks one process.
 func Target(pid int) []Check {
@@ -94,13 +89,12 @@ func symbols(exe string) []Check {
 
 func probes(b *symbolize.Binary) Check {
 	const name = "probe points"
-	for _, fn := range probePoints {
-		if _, err := b.ProbePoint(fn); err != nil {
-			return Check{name, Missing, firstLine(err), "goroutine waits cannot be recorded of this build; offcpu can"}
-		}
+	noRun, err := gowait.Probes(b)
+	switch {
+	case err != nil:
+		return Check{name, Missing, firstLine(err), "goroutine waits cannot be recorded of this build; offcpu can"}
+	case noRun != nil:
+		return Check{name, OK, "found, but no run-queue time (" + firstLine(noRun) + ")", ""}
 	}
-	if _, err := b.JumpAfterCall("runtime.semacquire1", "runtime.gopark"); err != nil {
-		return Check{name, OK, "all but one found: no run-queue time (" + firstLine(err) + ")", ""}
-	}
-	return Check{Name: name, State: OK, Detail: fmt.Sprintf("all %d found", len(probePoints)+1)}
+	return Check{Name: name, State: OK, Detail: "all found"}
 }

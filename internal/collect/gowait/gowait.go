@@ -138,7 +138,7 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	c.absences = findAbsences(b, layout, p.Bias)
 	c.absences.missing = errors.Join(c.absences.missing, c.unverified)
 	c.table, c.blind = findSemtable(p, b, layout)
-	if (probes.queueSlot != 0 || probes.dequeueSlot != 0) && c.table == nil {
+	if (probes.queueSlots != 0 || probes.dequeueSlots != 0) && c.table == nil {
 		return nil, &TargetError{fmt.Sprintf("%s or %s is inlined into its caller, and the table of semaphores is not found: %v", funcQueue, funcDequeue, c.blind)}
 	}
 	c.attach = attachPerfEvent

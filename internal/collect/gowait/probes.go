@@ -32,9 +32,9 @@ const (
 // probe: goroutine stacks move, and a replaced return address crashes them.
 type probes struct {
 	queue, dequeue uint64
-	// Where the semaphore's address is kept, from SP, at the probe of a function that is
-	// inlined into its caller; else 0.
-	queueSlot, dequeueSlot int64
+	// At the probe of a function that is inlined into its caller, where the arguments are
+	// kept, from SP: the semaphore's address, and 32 bits up queue's lifo. Else 0.
+	queueSlots, dequeueSlots uint64
 
 	run   uint64 // 0 if not found
 	noRun error  // then why
@@ -68,21 +68,26 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 		if len(inlined[funcQueue]) == 0 {
 			return b.ProbePoint(funcQueue)
 		}
-		point, slot, err := b.CallWithArgument(funcAcquire, funcPark)
+		args := []symbolize.Argument{symbolize.FirstWord, symbolize.SecondByte}
+		point, slots, err := b.CallWithArguments(funcAcquire, funcPark, args...)
 		if err != nil { // gopark is inlined, too
-			if inner, at, e := b.CallWithArgument(funcAcquire, "runtime.mcall"); e == nil {
-				point, slot, err = inner, at, nil
+			if inner, at, e := b.CallWithArguments(funcAcquire, "runtime.mcall", args...); e == nil {
+				point, slots, err = inner, at, nil
 			}
 		}
-		p.queueSlot = slot
+		if err == nil {
+			p.queueSlots = uint64(slots[0]) | uint64(slots[1])<<32
+		}
 		return point, err
 	})
 	find(&p.dequeue, func() (symbolize.ProbePoint, error) {
 		if len(inlined[funcDequeue]) == 0 {
 			return b.ProbePoint(funcDequeue)
 		}
-		point, slot, err := b.JumpWithArgument(funcRelease, "runtime.lock2")
-		p.dequeueSlot = slot
+		point, slots, err := b.JumpWithArguments(funcRelease, "runtime.lock2", symbolize.FirstWord)
+		if err == nil {
+			p.dequeueSlots = uint64(slots[0])
+		}
 		return point, err
 	})
 	run, noRun := findRun(b)
@@ -91,6 +96,13 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 		return p, &TargetError{"the program never blocks on a lock: " + err.Error()}
 	}
 	return p, err
+}
+
+// Probes looks for everything that is probed in a program: err says why its waits
+// cannot be measured, noRun why the time on the run queue cannot.
+func Probes(b *symbolize.Binary) (noRun, err error) {
+	p, err := findProbes(b)
+	return p.noRun, err
 }
 
 // findRun finds where a waiter runs again in semacquire1. Profile-guided builds may
@@ -127,8 +139,8 @@ func (c *Collector) attachAll() error {
 	}{
 		// Wakes first: a wait whose start is seen has its end seen.
 		{c.objects.GowaitRun, funcAcquire, p.run, 0},
-		{c.objects.GowaitDequeue, funcDequeue, p.dequeue, uint64(p.dequeueSlot)},
-		{c.objects.GowaitQueue, funcQueue, p.queue, uint64(p.queueSlot)},
+		{c.objects.GowaitDequeue, funcDequeue, p.dequeue, p.dequeueSlots},
+		{c.objects.GowaitQueue, funcQueue, p.queue, p.queueSlots},
 	} {
 		if probe.offset == 0 {
 			continue

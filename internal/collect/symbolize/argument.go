@@ -7,40 +7,57 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// JumpWithArgument is JumpAfterCall, and also finds the stack slot, by its displacement
-// from SP, that holds fn's first argument there. (Of "runtime.semrelease1" and
+// An Argument of a function, of ABIInternal: the first is a word in AX, the second a
+// byte in BX.
+type Argument struct {
+	register x86asm.Reg
+	bytes    int
+}
+
+// FirstWord and SecondByte are the arguments that are looked for.
+var (
+	FirstWord  = Argument{x86asm.RAX, 8}
+	SecondByte = Argument{x86asm.RBX, 1}
+)
+
+// JumpWithArguments is JumpAfterCall, and also finds the stack slots, by their
+// displacement from SP, that hold arguments of fn there. (Of "runtime.semrelease1" and
 // "runtime.lock2" it is the JE of "if root.nwait.Load() == 0", under the semaphore's
-// lock, and the argument is the semaphore's address.)
-func (b *Binary) JumpWithArgument(fn, callee string) (ProbePoint, int64, error) {
-	return b.withArgument(fn, callee, func(code []byte, entry, callee uint64) (int, error) {
-		return findJumpAfterCall(code, entry, callee)
-	})
+// lock, and the first argument is the semaphore's address.)
+func (b *Binary) JumpWithArguments(fn, callee string, arguments ...Argument) (ProbePoint, []int64, error) {
+	return b.withArguments(fn, callee, findJumpAfterCall, arguments)
 }
 
-// CallWithArgument finds the one call from fn to callee, which the kernel emulates like a
-// jump, and the stack slot that holds fn's first argument there.
-func (b *Binary) CallWithArgument(fn, callee string) (ProbePoint, int64, error) {
-	return b.withArgument(fn, callee, findCall)
+// CallWithArguments finds the one call from fn to callee, which the kernel emulates like a
+// jump, and the stack slots that hold arguments of fn there.
+func (b *Binary) CallWithArguments(fn, callee string, arguments ...Argument) (ProbePoint, []int64, error) {
+	return b.withArguments(fn, callee, findCall, arguments)
 }
 
-func (b *Binary) withArgument(fn, callee string, find func(code []byte, entry, callee uint64) (int, error)) (p ProbePoint, slot int64, err error) {
+func (b *Binary) withArguments(fn, callee string, find func(code []byte, entry, callee uint64) (int, error), arguments []Argument) (ProbePoint, []int64, error) {
 	f, code, err := b.codeOf(fn)
 	if err != nil {
-		return ProbePoint{}, 0, err
+		return ProbePoint{}, nil, err
 	}
 	target, err := b.Func(callee)
 	if err != nil {
-		return ProbePoint{}, 0, err
+		return ProbePoint{}, nil, err
+	}
+	fail := func(err error) (ProbePoint, []int64, error) {
+		return ProbePoint{}, nil, fmt.Errorf("%s: nothing to probe at its call of %s: %w", fn, callee, err)
 	}
 	off, err := find(code, f.Entry, target.Entry)
-	if err == nil {
-		slot, err = findArgument(code, f.Entry, off)
-	}
 	if err != nil {
-		return ProbePoint{}, 0, fmt.Errorf("%s: nothing to probe at its call of %s: %w", fn, callee, err)
+		return fail(err)
 	}
-	p, err = b.probePoint(f, off)
-	return p, slot, err
+	slots := make([]int64, len(arguments))
+	for i, a := range arguments {
+		if slots[i], err = findArgument(code, f.Entry, off, a); err != nil {
+			return fail(err)
+		}
+	}
+	p, err := b.probePoint(f, off)
+	return p, slots, err
 }
 
 func findCall(code []byte, entry, callee uint64) (int, error) {
@@ -64,8 +81,8 @@ func findCall(code []byte, entry, callee uint64) (int, error) {
 }
 
 // findArgument finds the slot of the frame that holds, whichever way the code at off
-// is reached, the argument that is in AX at the entry.
-func findArgument(code []byte, entry uint64, off int) (int64, error) {
+// is reached, the argument that is in its register at the entry.
+func findArgument(code []byte, entry uint64, off int, a Argument) (int64, error) {
 	insts, err := disassemble(code)
 	if err != nil {
 		return 0, err
@@ -77,7 +94,7 @@ func findArgument(code []byte, entry uint64, off int) (int64, error) {
 	// What holds before an instruction is what holds on all ways to it: a forward
 	// dataflow analysis, from the assumption that everything does.
 	before := make([]*holding, len(insts))
-	before[0] = &holding{registers: 1 << register(x86asm.RAX), slots: map[int64]bool{}}
+	before[0] = &holding{bytes: a.bytes, registers: 1 << register(a.register), slots: map[int64]bool{}}
 	for work := []int{0}; len(work) > 0; {
 		i := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -123,12 +140,13 @@ func successors(insts []instAt, i int, entry uint64, at map[uint64]int) []int {
 // holding is where a value is known to be: in registers, a bit each, and in slots, by
 // their displacement from SP.
 type holding struct {
+	bytes     int // of the value
 	registers uint32
 	slots     map[int64]bool
 }
 
 func (h *holding) clone() *holding {
-	c := &holding{h.registers, make(map[int64]bool, len(h.slots))}
+	c := &holding{h.bytes, h.registers, make(map[int64]bool, len(h.slots))}
 	for slot := range h.slots {
 		c.slots[slot] = true
 	}
@@ -161,6 +179,11 @@ func (h *holding) after(in x86asm.Inst) *holding {
 	case x86asm.MOV:
 		h.move(in.Args[0], in.Args[1], in.MemBytes)
 		return h
+	case x86asm.MOVZX:
+		if h.bytes < 8 {
+			h.move(in.Args[0], in.Args[1], in.MemBytes)
+			return h
+		}
 	case x86asm.CMP, x86asm.TEST, x86asm.NOP:
 		return h
 	case x86asm.MUL, x86asm.IMUL, x86asm.DIV, x86asm.IDIV, x86asm.CDQ, x86asm.CQO, x86asm.CMPXCHG:
@@ -186,25 +209,32 @@ func (h *holding) move(to, from x86asm.Arg, size int) {
 	holds := false
 	switch from := from.(type) {
 	case x86asm.Reg:
-		holds = wide(from) && h.registers&(1<<register(from)) != 0
+		holds = h.whole(from) && h.registers&(1<<register(from)) != 0
 	case x86asm.Mem:
 		holds = frameSlot(from) && h.slots[from.Disp]
 	}
 	switch to := to.(type) {
 	case x86asm.Reg:
 		h.forget(to)
-		if holds && wide(to) {
+		if holds && h.whole(to) {
 			h.registers |= 1 << register(to)
 		}
 	case x86asm.Mem:
 		h.overwrite(to, size)
-		if reg, ok := from.(x86asm.Reg); ok && holds && wide(reg) && frameSlot(to) {
+		if _, ok := from.(x86asm.Reg); ok && holds && size >= h.bytes && frameSlot(to) {
 			h.slots[to.Disp] = true
 		}
 	}
 }
 
-func wide(r x86asm.Reg) bool { return r >= x86asm.RAX && r <= x86asm.R15 }
+// whole reports whether all of the value has room in a register, as that is named. A byte
+// is in the lowest of any but AH and its like.
+func (h *holding) whole(r x86asm.Reg) bool {
+	if h.bytes < 8 {
+		return register(r) >= 0 && (r < x86asm.AH || r > x86asm.BH)
+	}
+	return r >= x86asm.RAX && r <= x86asm.R15
+}
 
 func frameSlot(m x86asm.Mem) bool { return m.Base == x86asm.RSP && m.Index == 0 && m.Segment == 0 }
 
@@ -215,7 +245,7 @@ func (h *holding) overwrite(m x86asm.Mem, size int) {
 		return
 	}
 	for slot := range h.slots {
-		if m.Index != 0 || size == 0 || m.Disp+int64(size) > slot && m.Disp < slot+8 {
+		if m.Index != 0 || size == 0 || m.Disp+int64(size) > slot && m.Disp < slot+int64(h.bytes) {
 			delete(h.slots, slot)
 		}
 	}

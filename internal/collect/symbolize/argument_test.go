@@ -28,9 +28,12 @@ const semreleaseJump = 40
 
 func TestFindArgument(t *testing.T) {
 	const entry = 0x1000
-	slot, err := findArgument(semrelease, entry, semreleaseJump)
+	slot, err := findArgument(semrelease, entry, semreleaseJump, FirstWord)
 	if err != nil || slot != 0x40 {
 		t.Fatalf("slot %#x, %v", slot, err)
+	}
+	if slot, err := findArgument(semrelease, entry, semreleaseJump, SecondByte); err != nil || slot != 0x60 {
+		t.Errorf("the second argument in slot %#x, %v", slot, err)
 	}
 	for name, change := range map[string]struct {
 		at   int
@@ -45,26 +48,26 @@ func TestFindArgument(t *testing.T) {
 	} {
 		code := append([]byte(nil), semrelease...)
 		copy(code[change.at:], change.code)
-		if slot, err := findArgument(code, entry, semreleaseJump); err == nil || !strings.Contains(err.Error(), change.err) {
+		if slot, err := findArgument(code, entry, semreleaseJump, FirstWord); err == nil || !strings.Contains(err.Error(), change.err) {
 			t.Errorf("%s: slot %#x, %v", name, slot, err)
 		}
 	}
 }
 
-// TestJumpWithArgument: every build of the target has it.
-func TestJumpWithArgument(t *testing.T) {
+// TestCallerArguments: every build of the target has it.
+func TestCallerArguments(t *testing.T) {
 	for kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			b := open(t, kind)
-			p, slot, err := b.JumpWithArgument("runtime.semrelease1", "runtime.lock2")
-			if err != nil || p.Offset == 0 || slot <= 0 || slot%8 != 0 {
-				t.Errorf("%+v, slot %#x, %v", p, slot, err)
+			p, slots, err := b.JumpWithArguments("runtime.semrelease1", "runtime.lock2", FirstWord)
+			if err != nil || p.Offset == 0 || len(slots) != 1 || slots[0] <= 0 || slots[0]%8 != 0 {
+				t.Errorf("%+v, slots %#x, %v", p, slots, err)
 			}
-			p, slot, err = b.CallWithArgument("runtime.semacquire1", "runtime.gopark")
-			if err != nil || p.Offset == 0 || slot <= 0 || slot%8 != 0 {
-				t.Errorf("%+v, slot %#x, %v", p, slot, err)
+			p, slots, err = b.CallWithArguments("runtime.semacquire1", "runtime.gopark", FirstWord, SecondByte)
+			if err != nil || p.Offset == 0 || len(slots) != 2 || slots[0] <= 0 || slots[0]%8 != 0 || slots[1] <= 0 {
+				t.Errorf("%+v, slots %#x, %v", p, slots, err)
 			}
-			if _, _, err := b.CallWithArgument("runtime.semacquire1", "runtime.semrelease1"); err == nil {
+			if _, _, err := b.CallWithArguments("runtime.semacquire1", "runtime.semrelease1"); err == nil {
 				t.Error("semacquire1 calls semrelease1")
 			}
 		})
