@@ -12,11 +12,13 @@ SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400
 # Time for each fuzzer, and which: a pattern over package.Name, empty for all.
 FUZZTIME ?= 10m
 FUZZONLY ?=
+# Rounds of bench-cost: more narrow its intervals.
+COST_ROUNDS ?= 6
 # What the tests need beside Go: a browser for the page. Root on Debian or Ubuntu
 # gets it installed; elsewhere the tests say what is missing.
 apt = command -v $(1) >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; }
 
-.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize lock-names soak-attach
+.PHONY: matrix help build test test-race lint generate check-generated page bench experiment listener listener-sweep checkpoint checkpoint-sweep reports clean bench-large bank error-rates fuzz brokers bench-symbolize lock-names soak-attach bench-cost
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +70,12 @@ bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary 
 
 lock-names: build ## record real brokers, whole and stripped, and list what their locks are called, write reports/lock-names.md (root)
 	go run ./cmd/trials locknames -window 4s -o reports/lock-names.md
+
+bench-cost: build ## measure what contend and its peers cost a target, write reports/cost.md (root; installs bpftrace and libbpf-tools)
+	@$(call apt,bpftrace,bpftrace)
+	@$(call apt,offcputime,libbpf-tools)
+	go build -o bin/trials ./cmd/trials
+	bin/trials cost -rounds $(COST_ROUNDS) -o reports/cost.md
 
 bank: build ## record the bank of real pairs that the error rates in CI are drawn from (root)
 	go run ./cmd/trials bank -rounds 10 -o internal/trial/testdata/bank

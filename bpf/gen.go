@@ -3,4 +3,4 @@
 // building contend needs only Go.
 package bpf
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type edge -type counter -type stack_flags -type release Gowait gowait.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type edge -type counter -type stack_flags -type release -type absence_probe Gowait gowait.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror

@@ -9,12 +9,14 @@
  *   (*semaRoot).dequeue  the waker takes a waiter out, and makes it ready right after
  *   semacquire1, the jump after CALL gopark: the waiter runs again
  *
- * and, in bursts, the slow paths by which locks are released: see holders.h.
+ * and, in bursts, the slow paths by which locks are released, and when goroutines
+ * stop running and run again: see holders.h and chains.h.
  * All are aggregated here; nothing crosses to user space per event.
  */
 #include "gowait.h"
 #include "events.h"
 #include "holders.h"
+#include "chains.h"
 
 /*
  * The waiters queued on addr, found in the runtime's own treap: called when an
@@ -115,6 +117,7 @@ static __always_inline void relearn(struct counters *c, struct lock_state *l, __
 	l->changed = window_start;
 	l->clock = burst_clock(burst_now(), window_start);
 	l->stale = 0;
+	l->claimed = l->dequeued = window_start; /* who holds it is not known */
 	barrier();
 	read_once(l->seq) = l->seq + 1;
 }
@@ -181,6 +184,7 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	if (wait_sums >= wait_sums_with_waker) {
 		count(c, C_MERGED_WAKERS);
 		k->waker = 0;
+		k->bucket &= ~1;
 		v = bpf_map_lookup_elem(&waits, k);
 		if (v)
 			return v;
@@ -200,8 +204,9 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	return lost_sum(k);
 }
 
+/* on_queue begins a wait; with pc, where the goroutine is in the queue already. */
 static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u64 root,
-				     __u64 addr, int lifo, __u64 sp, __u64 bp)
+				     __u64 addr, int lifo, __u64 pc, __u64 sp, __u64 bp)
 {
 	struct lock_state *l;
 	struct goroutine *gr;
@@ -211,8 +216,12 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	if (lifo)
 		count(c, C_REQUEUES);
 	l = lock(c, root, addr, &is_new);
-	if (l)
+	if (l && pc && is_new && l->waiters)
+		l->waiters--; /* it was counted among those of before */
+	if (l) {
 		lock_change(l, now, 1);
+		log_change(c, l, addr, now);
+	}
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_STARTS);
@@ -227,11 +236,14 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 		count(c, C_OVERWRITTEN);
 	gr->ready = 0;
 	gr->queued = now;
+	gr->again = lifo;
+	gr->before_addr = gr->key.addr;
+	gr->before_end = gr->ended;
 	gr->key.addr = addr;
 	gr->key.waker = 0;
 	gr->key.bucket = 0;
 	gr->key.edge = EDGE_NONE;
-	gr->key.waiter = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	gr->key.waiter = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 }
 
 /* The waiter's stack while it is parked: gopark's frame, saved by mcall. */
@@ -258,10 +270,11 @@ static __always_inline void end_wait(struct counters *c, struct goroutine *waite
 
 /* on_dequeue ends the wait of the goroutine that is first in the queue for addr. */
 static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, __u64 root, __u64 addr,
-				       __u64 sp, __u64 bp)
+				       __u64 pc, __u64 sp, __u64 bp)
 {
 	__u64 wg = first_waiter(c, root, addr), waker, delay;
 	struct goroutine *waiter;
+	struct claimed took;
 	struct lock_state *l;
 	int is_new;
 
@@ -269,12 +282,14 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		return; /* another address of this root has waiters, this has none */
 	count(c, C_DEQUEUES);
 	l = lock(c, root, addr, &is_new);
-	if (l && l->waiters)
+	if (l && l->waiters) {
 		lock_change(l, now, -1);
-	waker = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+		log_change(c, l, addr, now);
+	}
+	waker = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 	/* Its release, just before this, did not know the lock yet. */
 	if (l && is_new && l->sampled) {
-		delay = claim(c, l, now);
+		delay = claim(c, l, now, &took);
 		if (delay)
 			charge(c, waker, addr, delay);
 	}
@@ -300,6 +315,7 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 	}
 	end_wait(c, waiter, delay, waker);
 	waiter->ready = now;
+	waiter->ended = now;
 }
 
 static __always_inline void on_run(struct counters *c, __u64 now, __u64 g)
@@ -339,22 +355,32 @@ static __always_inline void on_release(struct counters *c, __u64 now, enum relea
 				       __u64 g, __u64 sp, __u64 bp)
 {
 	__u64 first = how == RELEASE_FD ? lock : lock + 4, delay[RW_SEMAS] = {}, stack;
+	struct releaser by = {.g = g, .now = now, .readers = 1, .first = first, .last = first};
+	struct claimed took[RW_SEMAS] = {};
+	struct hop_key hop = {};
 
-	delay[0] = claim_sema(c, first, now);
+	delay[0] = claim_sema(c, first, now, &took[0]);
 	if (how == RELEASE_READER || how == RELEASE_WRITER) {
 		for (int i = 1; i < RW_SEMAS; i++)
-			delay[i] = claim_sema(c, first + 4 * i, now);
+			delay[i] = claim_sema(c, first + 4 * i, now, &took[i]);
+		by.last = first + 4 * (RW_SEMAS - 1);
 	}
-	if (how == RELEASE_READER)
-		reader_part(c, lock, delay);
+	if (how == RELEASE_READER) {
+		by.readers = reader_part(c, lock, delay);
+		by.reads = 1;
+	}
 	if (how == RELEASE_WRITER)
 		forget_readers(lock);
 	if (!(delay[0] | delay[1] | delay[2]))
 		return;
 	stack = stack_id(c, 0, sp, bp, read_word(g + layout.stack_hi, c));
+	hop.stack = stack;
 	for (int i = 0; i < RW_SEMAS; i++) {
-		if (delay[i])
-			charge(c, stack, first + 4 * i, delay[i]);
+		if (!delay[i])
+			continue;
+		charge(c, stack, first + 4 * i, delay[i]);
+		hop.sema = first + 4 * i;
+		charge_hops(c, &took[i], &hop, &by);
 	}
 }
 
@@ -387,17 +413,41 @@ int gowait_release(struct pt_regs *ctx)
 }
 
 SEC("uprobe.multi")
-int gowait_queue(struct pt_regs *ctx)
+int gowait_absence(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
-	int lifo = ctx->di & 0xff;
+	__u64 gp = ctx->ax, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	enum absence_probe how = bpf_get_attach_cookie(ctx);
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
 	if (in_window(now))
-		on_queue(c, now, g, root, addr, lifo, sp, bp);
+		on_absence(c, now, how, g, gp, sp, bp);
+	leave(c);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int gowait_queue(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	__u64 slot = bpf_get_attach_cookie(ctx), pc = 0, ip = ctx->ip;
+	int lifo = ctx->di & 0xff;
+	struct counters *c = enter();
+
+	if (!c)
+		return 0;
+	if (in_window(now)) {
+		if (slot) { /* inlined into semacquire1, which is probed where it then parks */
+			addr = read_word(sp + slot, c);
+			root = root_of(addr);
+			pc = ip;
+			lifo = 0;
+		}
+		on_queue(c, now, g, root, addr, lifo, pc, sp, bp);
+	}
 	leave(c);
 	return 0;
 }
@@ -406,13 +456,24 @@ SEC("uprobe.multi")
 int gowait_dequeue(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, sp = ctx->sp, bp = ctx->bp;
+	__u64 root = ctx->ax, addr = ctx->bx, g = ctx->r14, pc = 0, sp = ctx->sp, bp = ctx->bp, ip = ctx->ip;
+	/*
+	 * Where dequeue is inlined into semrelease1, that is probed after it has locked the
+	 * root; the cookie tells where it keeps the address, as a displacement from SP.
+	 */
+	__u64 slot = bpf_get_attach_cookie(ctx);
 	struct counters *c = enter();
 
 	if (!c)
 		return 0;
-	if (in_window(now))
-		on_dequeue(c, now, g, root, addr, sp, bp);
+	if (in_window(now)) {
+		if (slot) {
+			addr = read_word(sp + slot, c);
+			root = root_of(addr);
+			pc = ip;
+		}
+		on_dequeue(c, now, g, root, addr, pc, sp, bp);
+	}
 	leave(c);
 	return 0;
 }

@@ -20,6 +20,17 @@ struct go_layout {
 
 const volatile struct go_layout layout;
 
+/* runtime.semtable, where the probe of dequeue has to find a semaphore's root itself. */
+#define SEM_ROOTS 251
+#define SEM_ROOT_SIZE 64
+
+const volatile __u64 semtable;
+
+static __always_inline __u64 root_of(__u64 addr)
+{
+	return semtable + (addr >> 3) % SEM_ROOTS * SEM_ROOT_SIZE;
+}
+
 /* How a wait meets the window. */
 enum edge {
 	EDGE_NONE = 0,
@@ -56,6 +67,12 @@ struct goroutine {
 	__u64 ready;  /* when it was made ready; 0: it does not wait to run */
 	struct wait_key key;
 
+	/* What it waited for before, for chains.h; of the last wait, key.addr and: */
+	__u64 ended;
+	__u64 again;       /* it was woken, lost the lock to another, and waits for it again */
+	__u64 before_addr; /* the wait before the last */
+	__u64 before_end;
+
 	__u64 contended; /* semaphore of the mutex that it found taken in a burst, until it waits for it */
 };
 
@@ -78,6 +95,11 @@ struct lock_state {
 	__u64 sampled; /* integral of waiters over the burst clock, ns */
 	__u64 base;    /* what that was when the burst began in which the lock last changed */
 	__u64 charged; /* how much of it is charged */
+
+	/* For what holders wait for, see chains.h. */
+	__u64 claimed;  /* when it was last charged */
+	__u64 dequeued; /* when a waiter was last taken out */
+	__u64 held;     /* the first moment after both at which it was surely held, or 0 */
 };
 
 struct pair {
@@ -115,6 +137,7 @@ enum counter {
 	C_PARKED,
 	C_BUSY_LOCKS,
 	C_LOST_CHARGES,
+	C_LOST_HOPS,
 	COUNTERS,
 };
 
@@ -155,7 +178,8 @@ struct {
 
 /*
  * How many sums there are, about. Where room gets scarce, new sums do without their
- * waker: what a waiter's stack waited is kept apart as long as possible.
+ * waker, and are by powers of four: what a waiter's stack waited is kept apart as long
+ * as possible.
  */
 volatile __u32 wait_sums = 0;
 const volatile __u32 wait_sums_with_waker;

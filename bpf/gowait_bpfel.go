@@ -13,6 +13,38 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type GowaitAbsenceLayout struct {
+	_          structs.HostLayout
+	Gopark     uint64
+	GoparkEnd  uint64
+	Waitreason uint32
+	Unused     uint32
+}
+
+type GowaitAbsenceProbe uint32
+
+const (
+	GowaitAbsenceProbeABSENCE_PARK  GowaitAbsenceProbe = 0
+	GowaitAbsenceProbeABSENCE_RUN   GowaitAbsenceProbe = 1
+	GowaitAbsenceProbeABSENCE_ENTER GowaitAbsenceProbe = 2
+	GowaitAbsenceProbeABSENCE_EXIT  GowaitAbsenceProbe = 3
+)
+
+type GowaitAbsences struct {
+	_       structs.HostLayout
+	Start   uint64
+	Syscall uint64
+	N       uint64
+	Last    [8]struct {
+		_      structs.HostLayout
+		Start  uint64
+		Stop   uint64
+		Sema   uint64
+		Stack  uint64
+		Reason uint64
+	}
+}
+
 type GowaitBurst struct {
 	_         structs.HostLayout
 	Start     uint64
@@ -52,12 +84,13 @@ const (
 	GowaitCounterC_PARKED            GowaitCounter = 25
 	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 26
 	GowaitCounterC_LOST_CHARGES      GowaitCounter = 27
-	GowaitCounterCOUNTERS            GowaitCounter = 28
+	GowaitCounterC_LOST_HOPS         GowaitCounter = 28
+	GowaitCounterCOUNTERS            GowaitCounter = 29
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [28]uint64
+	N [29]uint64
 }
 
 type GowaitEdge uint32
@@ -82,11 +115,15 @@ type GowaitGoLayout struct {
 }
 
 type GowaitGoroutine struct {
-	_         structs.HostLayout
-	Queued    uint64
-	Ready     uint64
-	Key       GowaitWaitKey
-	Contended uint64
+	_          structs.HostLayout
+	Queued     uint64
+	Ready      uint64
+	Key        GowaitWaitKey
+	Ended      uint64
+	Again      uint64
+	BeforeAddr uint64
+	BeforeEnd  uint64
+	Contended  uint64
 }
 
 type GowaitHeldKey struct {
@@ -101,19 +138,42 @@ type GowaitHeldSum struct {
 	Delay uint64
 }
 
+type GowaitHopKey struct {
+	_      structs.HostLayout
+	Stack  uint64
+	Sema   uint64
+	At     uint64
+	On     uint64
+	Reason uint64
+}
+
+type GowaitLockLog struct {
+	_   structs.HostLayout
+	Seq uint64
+	N   uint64
+	At  [16]struct {
+		_     structs.HostLayout
+		Clock uint64
+		Sum   uint64
+	}
+}
+
 type GowaitLockState struct {
-	_       structs.HostLayout
-	Root    uint64
-	Waiters uint64
-	Changed uint64
-	HeldUp  uint64
-	Waited  uint64
-	Stale   uint64
-	Seq     uint64
-	Clock   uint64
-	Sampled uint64
-	Base    uint64
-	Charged uint64
+	_        structs.HostLayout
+	Root     uint64
+	Waiters  uint64
+	Changed  uint64
+	HeldUp   uint64
+	Waited   uint64
+	Stale    uint64
+	Seq      uint64
+	Clock    uint64
+	Sampled  uint64
+	Base     uint64
+	Charged  uint64
+	Claimed  uint64
+	Dequeued uint64
+	Held     uint64
 }
 
 type GowaitPair struct {
@@ -183,9 +243,12 @@ type GowaitWaitSum struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	GowaitMapAbsences          = "absences"
 	GowaitMapCounts            = "counts"
 	GowaitMapGoroutines        = "goroutines"
 	GowaitMapHeld              = "held"
+	GowaitMapHops              = "hops"
+	GowaitMapLockLogs          = "lock_logs"
 	GowaitMapLocks             = "locks"
 	GowaitMapLostWaits         = "lost_waits"
 	GowaitMapPairs             = "pairs"
@@ -193,15 +256,19 @@ const (
 	GowaitMapScratches         = "scratches"
 	GowaitMapStacks            = "stacks"
 	GowaitMapWaits             = "waits"
+	GowaitProgGowaitAbsence    = "gowait_absence"
 	GowaitProgGowaitDequeue    = "gowait_dequeue"
 	GowaitProgGowaitQueue      = "gowait_queue"
 	GowaitProgGowaitRelease    = "gowait_release"
 	GowaitProgGowaitRun        = "gowait_run"
+	GowaitVarAbsenceLayout     = "absence_layout"
+	GowaitVarAbsenceProbeType  = "absence_probe_type"
 	GowaitVarBursts            = "bursts"
 	GowaitVarCounterType       = "counter_type"
 	GowaitVarCurrentBurst      = "current_burst"
 	GowaitVarLayout            = "layout"
 	GowaitVarReleaseType       = "release_type"
+	GowaitVarSemtable          = "semtable"
 	GowaitVarTargetNsDev       = "target_ns_dev"
 	GowaitVarTargetNsIno       = "target_ns_ino"
 	GowaitVarTargetOnly        = "target_only"
@@ -254,6 +321,7 @@ type GowaitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitProgramSpecs struct {
+	GowaitAbsence *ebpf.ProgramSpec `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.ProgramSpec `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.ProgramSpec `ebpf:"gowait_queue"`
 	GowaitRelease *ebpf.ProgramSpec `ebpf:"gowait_release"`
@@ -264,9 +332,12 @@ type GowaitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitMapSpecs struct {
+	Absences     *ebpf.MapSpec `ebpf:"absences"`
 	Counts       *ebpf.MapSpec `ebpf:"counts"`
 	Goroutines   *ebpf.MapSpec `ebpf:"goroutines"`
 	Held         *ebpf.MapSpec `ebpf:"held"`
+	Hops         *ebpf.MapSpec `ebpf:"hops"`
+	LockLogs     *ebpf.MapSpec `ebpf:"lock_logs"`
 	Locks        *ebpf.MapSpec `ebpf:"locks"`
 	LostWaits    *ebpf.MapSpec `ebpf:"lost_waits"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
@@ -280,11 +351,14 @@ type GowaitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type GowaitVariableSpecs struct {
+	AbsenceLayout     *ebpf.VariableSpec `ebpf:"absence_layout"`
+	AbsenceProbeType  *ebpf.VariableSpec `ebpf:"absence_probe_type"`
 	Bursts            *ebpf.VariableSpec `ebpf:"bursts"`
 	CounterType       *ebpf.VariableSpec `ebpf:"counter_type"`
 	CurrentBurst      *ebpf.VariableSpec `ebpf:"current_burst"`
 	Layout            *ebpf.VariableSpec `ebpf:"layout"`
 	ReleaseType       *ebpf.VariableSpec `ebpf:"release_type"`
+	Semtable          *ebpf.VariableSpec `ebpf:"semtable"`
 	TargetNsDev       *ebpf.VariableSpec `ebpf:"target_ns_dev"`
 	TargetNsIno       *ebpf.VariableSpec `ebpf:"target_ns_ino"`
 	TargetOnly        *ebpf.VariableSpec `ebpf:"target_only"`
@@ -315,9 +389,12 @@ func (o *GowaitObjects) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitMaps struct {
+	Absences     *ebpf.Map `ebpf:"absences"`
 	Counts       *ebpf.Map `ebpf:"counts"`
 	Goroutines   *ebpf.Map `ebpf:"goroutines"`
 	Held         *ebpf.Map `ebpf:"held"`
+	Hops         *ebpf.Map `ebpf:"hops"`
+	LockLogs     *ebpf.Map `ebpf:"lock_logs"`
 	Locks        *ebpf.Map `ebpf:"locks"`
 	LostWaits    *ebpf.Map `ebpf:"lost_waits"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
@@ -329,9 +406,12 @@ type GowaitMaps struct {
 
 func (m *GowaitMaps) Close() error {
 	return _GowaitClose(
+		m.Absences,
 		m.Counts,
 		m.Goroutines,
 		m.Held,
+		m.Hops,
+		m.LockLogs,
 		m.Locks,
 		m.LostWaits,
 		m.Pairs,
@@ -346,11 +426,14 @@ func (m *GowaitMaps) Close() error {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitVariables struct {
+	AbsenceLayout     *ebpf.Variable `ebpf:"absence_layout"`
+	AbsenceProbeType  *ebpf.Variable `ebpf:"absence_probe_type"`
 	Bursts            *ebpf.Variable `ebpf:"bursts"`
 	CounterType       *ebpf.Variable `ebpf:"counter_type"`
 	CurrentBurst      *ebpf.Variable `ebpf:"current_burst"`
 	Layout            *ebpf.Variable `ebpf:"layout"`
 	ReleaseType       *ebpf.Variable `ebpf:"release_type"`
+	Semtable          *ebpf.Variable `ebpf:"semtable"`
 	TargetNsDev       *ebpf.Variable `ebpf:"target_ns_dev"`
 	TargetNsIno       *ebpf.Variable `ebpf:"target_ns_ino"`
 	TargetOnly        *ebpf.Variable `ebpf:"target_only"`
@@ -365,6 +448,7 @@ type GowaitVariables struct {
 //
 // It can be passed to LoadGowaitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type GowaitPrograms struct {
+	GowaitAbsence *ebpf.Program `ebpf:"gowait_absence"`
 	GowaitDequeue *ebpf.Program `ebpf:"gowait_dequeue"`
 	GowaitQueue   *ebpf.Program `ebpf:"gowait_queue"`
 	GowaitRelease *ebpf.Program `ebpf:"gowait_release"`
@@ -373,6 +457,7 @@ type GowaitPrograms struct {
 
 func (p *GowaitPrograms) Close() error {
 	return _GowaitClose(
+		p.GowaitAbsence,
 		p.GowaitDequeue,
 		p.GowaitQueue,
 		p.GowaitRelease,

@@ -156,22 +156,45 @@ static __always_inline void lock_advance(struct lock_state *l, __u64 now)
 	}
 }
 
+/*
+ * held_since is a moment since which the lock is held by who releases it next, or 0:
+ * who queues found it taken. Nobody knows that while a waiter is under way that was
+ * woken, for the lock is free until that one runs or another takes it.
+ */
+static __always_inline __u64 held_since(struct lock_state *l)
+{
+	return l->held >= l->claimed && l->held >= l->dequeued ? l->held : 0;
+}
+
 /* lock_change counts waiters that come or go; the caller holds root.lock. */
 static __always_inline void lock_change(struct lock_state *l, __u64 now, __s64 delta)
 {
 	read_once(l->seq) = l->seq + 1;
 	barrier();
 	lock_advance(l, now);
+	if (delta < 0)
+		l->dequeued = now;
+	else if (!l->waiters || !held_since(l))
+		l->held = now;
 	l->waiters += delta;
 	barrier();
 	read_once(l->seq) = l->seq + 1;
 }
 
+/* What a claim took: the integral of waiters between two values of it. */
+struct claimed {
+	__u64 from, to;
+	__u64 clock;        /* the burst clock at the claim */
+	__u64 before, base; /* that clock and the integral when the burst began */
+	__u64 claimed;      /* when the claim before was */
+	__u64 held;         /* since when the lock was surely held, or 0 */
+};
+
 /*
  * claim takes the time that is to be charged now for one semaphore. Time left
  * from former bursts is not: nobody saw who released after it.
  */
-static __always_inline __u64 claim(struct counters *c, struct lock_state *l, __u64 now)
+static __always_inline __u64 claim(struct counters *c, struct lock_state *l, __u64 now, struct claimed *took)
 {
 	volatile struct burst *b = burst_now();
 	__u64 clock = burst_clock(b, now), before = b->before;
@@ -195,8 +218,17 @@ static __always_inline __u64 claim(struct counters *c, struct lock_state *l, __u
 		from = charged > base ? charged : base;
 		if (to <= from)
 			return 0;
-		if (__sync_val_compare_and_swap(&l->charged, charged, to) == charged)
+		if (__sync_val_compare_and_swap(&l->charged, charged, to) == charged) {
+			took->from = from;
+			took->to = to;
+			took->clock = clock;
+			took->before = before;
+			took->base = base;
+			took->claimed = l->claimed;
+			took->held = held_since(l);
+			l->claimed = now;
 			return to - from;
+		}
 	}
 	count(c, C_BUSY_LOCKS); /* the next release takes it */
 	return 0;
@@ -219,15 +251,18 @@ static __always_inline void charge(struct counters *c, __u64 stack, __u64 sema, 
 	__sync_fetch_and_add(&v->delay, delay);
 }
 
-static __always_inline __u64 claim_sema(struct counters *c, __u64 sema, __u64 now)
+static __always_inline __u64 claim_sema(struct counters *c, __u64 sema, __u64 now, struct claimed *took)
 {
 	struct lock_state *l = bpf_map_lookup_elem(&locks, &sema);
 
-	return l ? claim(c, l, now) : 0;
+	return l ? claim(c, l, now, took) : 0;
 }
 
-/* reader_part is what a reader that leaves is charged of delay[], in place. */
-static __always_inline void reader_part(struct counters *c, __u64 rw, __u64 *delay)
+/*
+ * reader_part is what a reader that leaves is charged of delay[], in place. It
+ * returns among how many the interval is shared.
+ */
+static __always_inline __u64 reader_part(struct counters *c, __u64 rw, __u64 *delay)
 {
 	struct reader_share fresh = {}, *r;
 	__u64 burst = burst_now()->before + 1;
@@ -236,7 +271,7 @@ static __always_inline void reader_part(struct counters *c, __u64 rw, __u64 *del
 	if (bpf_probe_read_user(&readers, sizeof(readers), (void *)(rw + RW_READER_WAIT)))
 		count(c, C_FAILED_READS);
 	if (readers < 1) /* the writer has not counted them yet */
-		return;
+		return 1;
 	r = bpf_map_lookup_elem(&reader_shares, &rw);
 	if (!r && readers > 1) {
 		bpf_map_update_elem(&reader_shares, &rw, &fresh, BPF_NOEXIST);
@@ -245,7 +280,7 @@ static __always_inline void reader_part(struct counters *c, __u64 rw, __u64 *del
 			count(c, C_LOST_CHARGES);
 	}
 	if (!r)
-		return;
+		return 1;
 	for (int i = 0; i < RW_SEMAS; i++) {
 		__u64 part = delay[i] / readers;
 
@@ -256,6 +291,7 @@ static __always_inline void reader_part(struct counters *c, __u64 rw, __u64 *del
 			r->delay[i] = 0;
 	}
 	r->burst = burst;
+	return readers;
 }
 
 static __always_inline void forget_readers(__u64 rw)

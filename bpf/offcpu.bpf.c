@@ -813,7 +813,8 @@ int offcpu_threads(struct bpf_iter__task *ctx)
 	if (!t)
 		return 0;
 	if (seeding) {
-		if (!t->off && !t->life && !task->on_cpu && !(task->flags & PF_EXITING))
+		/* One that has come on since the attach may not be marked on_cpu yet. */
+		if (!t->off && !t->on && !t->life && !task->on_cpu && !(task->flags & PF_EXITING))
 			seed(c, ctx, task, regs, t);
 	} else if (window_stop != NO_STOP && !task->on_cpu && t->off && t->off < window_stop) {
 		w.open = report_once(t, window_stop);

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func newDiff() *cobra.Command {
 		Short: "Compare two recordings or series: which lock got slower, and is it real",
 		Args:  exactArgs("a baseline", "a candidate"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.limited = cmd.Flags().Changed("limit")
+			o.noteGiven(cmd.Flags())
 			if err := o.check(render.DiffFormats()); err != nil {
 				return err
 			}
@@ -58,6 +59,9 @@ func runDiff(o diffOptions, baseline, candidate string, stdin io.Reader, stdout,
 	if err != nil {
 		return err
 	}
+	if base.Name == cand.Name {
+		base.Name, cand.Name = toldApart(baseline, candidate)
+	}
 	opt.Per, opt.FailOn = o.per, o.failOn
 	opt.Paired = input.Pair(&base, &cand)
 	d, err := analyze.Compare(base, cand, opt)
@@ -77,6 +81,17 @@ func runDiff(o diffOptions, baseline, candidate string, stdin io.Reader, stdout,
 		return err
 	}
 	return o.judge(d, stderr)
+}
+
+// toldApart names two paths whose last elements are equal by as many elements as it
+// takes to tell them apart.
+func toldApart(a, b string) (string, string) {
+	x, y := strings.Split(filepath.Clean(a), string(filepath.Separator)), strings.Split(filepath.Clean(b), string(filepath.Separator))
+	n := 1
+	for n < len(x) && n < len(y) && x[len(x)-n] == y[len(y)-n] {
+		n++
+	}
+	return filepath.Join(x[max(len(x)-n, 0):]...), filepath.Join(y[max(len(y)-n, 0):]...)
 }
 
 // judge turns the gate and what was lost into the exit code.

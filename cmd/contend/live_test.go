@@ -382,6 +382,48 @@ func TestRecorderIsSmall(t *testing.T) {
 	}
 }
 
+// Twenty thousand distinct stacks, at as many waits as the target comes to: the
+// recorder stays small. At ten thousand waits a second it stays out of the way.
+func TestRecorderOfManyWaits(t *testing.T) {
+	livetest.Require(t)
+	bin := filepath.Join(t.TempDir(), "handoffs")
+	if out, err := exec.Command("go", "build", "-o", bin, "../../internal/cost/testdata/handoffs").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, test := range []struct {
+		name string
+		args []string
+		rss  int64
+		cpu  time.Duration
+	}{
+		{"many stacks", []string{"-each", "10us", "-stacks", "20000"}, 136e6, 5 * time.Second},
+		{"ten thousand a second", []string{"-each", "200us"}, 100e6, 400 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			victim := exec.Command(bin, test.args...)
+			in, err := victim.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprintln(in, "stats"); err != nil { // into the pipe: it answers once it is up
+				t.Fatal(err)
+			}
+			started(t, victim, "waits")
+			r := contend(t, nil, "record", "--pid", pid(victim), "--waits", "locks", "--collect", "waits", "-o", "out")
+			if r.code != exitOK {
+				t.Fatalf("exit code %d", r.code)
+			}
+			t.Logf("peak memory %.1f MB, CPU %v", float64(r.rss)/1e6, r.cpu)
+			if r.rss > test.rss {
+				t.Errorf("the recorder grew to %.1f MB, want at most %.0f", float64(r.rss)/1e6, float64(test.rss)/1e6)
+			}
+			if r.cpu > test.cpu {
+				t.Errorf("the recorder used %v of CPU, want at most %v", r.cpu, test.cpu)
+			}
+		})
+	}
+}
+
 // freePort asks the kernel for a loopback port that nobody listens on.
 func freePort(t *testing.T) int {
 	t.Helper()

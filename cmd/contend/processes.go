@@ -86,7 +86,10 @@ func (o *recordOptions) recordProcesses(ctx context.Context, out string, stderr 
 		opt.DropPrivileges = i == len(o.pids)-1
 		s, err := collect.Attach(ctx, opt)
 		if err != nil {
-			return fmt.Errorf("process %d: %w", pid, err)
+			if !strings.Contains(err.Error(), fmt.Sprintf("process %d", pid)) {
+				err = fmt.Errorf("process %d: %w", pid, err)
+			}
+			return err
 		}
 		sessions = append(sessions, s)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,11 @@ import (
 	"contend/internal/recording"
 	"contend/internal/workload"
 )
+
+// recorderMemory is where the recorder begins to collect garbage more often, rather
+// than grow: it is a guest on the target's machine. A recording that needs more than
+// that still gets it.
+const recorderMemory = 96 << 20
 
 // recordOptions are record's flags.
 type recordOptions struct {
@@ -197,6 +203,7 @@ func runRecord(ctx context.Context, o recordOptions, stdout, stderr io.Writer) (
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // what recording took: reading it back takes as much
 	return summarize(out, o.strict, stdout, stderr)
 }
 
@@ -228,6 +235,7 @@ func (o *recordOptions) recordProcess(ctx context.Context, w *recording.Writer, 
 	default:
 		opt.Target.Kind = "endpoint"
 	}
+	debug.SetMemoryLimit(recorderMemory)
 	s, err := collect.Attach(ctx, opt)
 	if err != nil {
 		return err

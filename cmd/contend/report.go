@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,18 +34,17 @@ type viewOptions struct {
 	flame   string
 	base    string // report and export
 	unit    unitFlag
+
+	given []string // the flags that were given, as words of a command line; but for --by and --output
 }
 
 const formatPprof = "pprof"
-
-// bys are the values of --by.
-var bys = []string{analyze.ByLock, analyze.ByInstance, analyze.ByBoundary, analyze.ByRoot, analyze.ByWaker, analyze.ByFunction}
 
 func (o *viewOptions) add(f *pflag.FlagSet, formats []render.Format) {
 	f.StringVar(&o.format, "format", string(render.Text), join(formats)+" or pprof")
 	f.StringVarP(&o.output, "output", "o", "", "write to this file instead of standard output")
 	f.StringVar(&o.profile, "profile", "", "waits, holders, offcpu, mutex, block or fgprof (default: the first that every recording has)")
-	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(bys, ", "))
+	f.StringVar(&o.by, "by", "", "show one table: "+strings.Join(analyze.Bys(), ", "))
 	f.StringVar(&o.rules, "rules", "", "a file of names, categories and idle patterns, beside the built-in ones")
 	f.IntVar(&o.limit, "limit", 10, "rows shown in each table")
 	o.addUnit(f)
@@ -52,12 +52,44 @@ func (o *viewOptions) add(f *pflag.FlagSet, formats []render.Format) {
 	f.BoolVar(&o.strict, "strict", false, "exit 5 if data was lost; a diff also exits 2 if unlike things are compared, 3 if a gate cannot be decided")
 }
 
+// noteGiven keeps which flags were given.
+func (o *viewOptions) noteGiven(f *pflag.FlagSet) {
+	o.limited = f.Changed("limit")
+	o.given = nil
+	f.Visit(func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if several, ok := flag.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case flag.Name == "by" || flag.Name == "output" || flag.Name == "format" && v == flag.DefValue:
+			case flag.Value.Type() == "bool" && v == "true":
+				o.given = append(o.given, "--"+flag.Name)
+			default:
+				o.given = append(o.given, "--"+flag.Name, shellWord(v))
+			}
+		}
+	})
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// shellWord quotes a word for a shell where it must be.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 func (o *viewOptions) check(formats []render.Format) error {
 	if o.format != formatPprof && !slices.Contains(formats, render.Format(o.format)) {
 		return usagef("--format %s: unknown; there are %s and pprof", o.format, join(formats))
 	}
-	if o.by != "" && !slices.Contains(bys, o.by) {
-		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(bys, ", "))
+	if o.by != "" && !slices.Contains(analyze.Bys(), o.by) {
+		return usagef("--by %s: unknown; there are %s", o.by, strings.Join(analyze.Bys(), ", "))
 	}
 	if o.limit < 1 {
 		return usagef("--limit %d: must be at least 1", o.limit)
@@ -107,7 +139,7 @@ func newReport() *cobra.Command {
 			"pprof, folded stacks, Go execution traces and goroutine dumps; - is standard input. See docs/inputs.md.",
 		Args: exactArgs("a recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.limited = cmd.Flags().Changed("limit")
+			o.noteGiven(cmd.Flags())
 			if err := o.check(render.Formats()); err != nil {
 				return err
 			}
@@ -137,11 +169,7 @@ func runReport(o viewOptions, path string, stdin io.Reader, stdout io.Writer) er
 		if o.format == formatPprof {
 			return writePprof(w, r.Profile, side)
 		}
-		view := o.render(stdout, path)
-		if o.base != "" {
-			view.Reproduce[0] += " --base " + o.base
-		}
-		return render.Report(w, r, render.Format(o.format), view)
+		return render.Report(w, r, render.Format(o.format), o.render(stdout, path))
 	}); err != nil {
 		return err
 	}
@@ -202,13 +230,17 @@ func (o *viewOptions) render(stdout io.Writer, paths ...string) render.Options {
 	if o.output != "" {
 		r.Color = false
 	}
-	command := "contend report "
+	words := []string{"contend", "report"}
 	if len(paths) == 2 {
-		command = "contend diff "
+		words[1] = "diff"
 	}
-	r.Reproduce = []string{command + strings.Join(paths, " ")}
-	if o.unit != 0 {
-		r.Reproduce[0] += " --unit " + o.unit.String()
+	for _, p := range paths {
+		words = append(words, shellWord(p))
+	}
+	r.Command = strings.Join(append(words, o.given...), " ")
+	r.Reproduce = []string{r.Command}
+	if o.by != "" {
+		r.Reproduce[0] += " --by " + o.by
 	}
 	return r
 }

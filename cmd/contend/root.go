@@ -101,7 +101,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRecord(), newReport(), newDiff(), newView(), newMerge(), newExport(), newExperiment(), newWorkload(), newSweep(), newWorkloadRole(), newHost(), newDoctor(), newVersion())
+	root.AddCommand(newRecord(), newReport(), newDiff(), newView(), newMerge(), newExport(), newRules(), newExperiment(), newWorkload(), newSweep(), newWorkloadRole(), newHost(), newDoctor(), newVersion())
 	return root
 }
 

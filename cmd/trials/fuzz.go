@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -32,7 +33,8 @@ type fuzzed struct {
 
 // fuzz runs every fuzzer of the project that the pattern matches, one after the
 // other on one worker each, for a time. One that fails does not stop the rest;
-// the report is written after each, so that an interrupted run leaves what it had.
+// the report is written after each, so that an interrupted run leaves what it had
+// and can be gone on with by naming the rest.
 func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
 	only, err := regexp.Compile(pattern)
 	if err != nil {
@@ -42,7 +44,11 @@ func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
 	if err != nil {
 		return err
 	}
-	var done []fuzzed
+	rows, err := earlierRows(out)
+	if err != nil {
+		return err
+	}
+	done := 0
 	failed := 0
 	for _, t := range targets {
 		if !only.MatchString(t.pkg + "." + t.name) {
@@ -60,18 +66,19 @@ func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
 		if err := t.keepCorpus(ctx); err != nil {
 			return err
 		}
-		done = append(done, t)
-		if err := recording.WriteFile(out, reportFuzz(done, each)); err != nil {
+		done++
+		rows[t.key()] = fuzzRow(&t)
+		if err := recording.WriteFile(out, reportFuzz(targets, rows)); err != nil {
 			return err
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted after %d of %d fuzzers", len(done), len(targets))
-	case len(done) == 0:
+		return fmt.Errorf("interrupted after %d of %d fuzzers", done, len(targets))
+	case done == 0:
 		return fmt.Errorf("no fuzzer matches %q", pattern)
 	case failed > 0:
-		return fmt.Errorf("%d of %d fuzzers found something: see %s", failed, len(done), out)
+		return fmt.Errorf("%d of %d fuzzers found something: see %s", failed, done, out)
 	}
 	return nil
 }
@@ -114,10 +121,10 @@ func fuzzers(ctx context.Context) ([]fuzzed, error) {
 // progress is go test's own: "fuzz: elapsed: 3s, execs: 1234 (411/sec), new interesting: 5 (total: 20)".
 var progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 
-// args gives minimizing 3 s instead of 60: some seeds are of kilobytes, and the
+// args gives minimizing a hundred tries instead of a minute: some seeds are of kilobytes, and the
 // time is for finding.
 func (f *fuzzed) args(each time.Duration) []string {
-	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-fuzzminimizetime", "3s", "-parallel", "1", "./" + f.pkg}
+	return []string{"test", "-run", "^$", "-fuzz", "^" + f.name + "$", "-fuzztime", each.String(), "-fuzzminimizetime", "100x", "-parallel", "1", "./" + f.pkg}
 }
 
 func (f *fuzzed) run(ctx context.Context, each time.Duration) {
@@ -196,17 +203,40 @@ func firstFailure(out []byte, err error) string {
 	return err.Error()
 }
 
-func reportFuzz(done []fuzzed, each time.Duration) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz FUZZTIME=%s` on %s/%s, %s: every fuzzer of every parser, one after the other, on one worker.\n", each, runtime.GOOS, runtime.GOARCH, runtime.Version())
-	fmt.Fprintf(&b, "One of them by itself: `go test -run '^$' -fuzz '^NAME$' -fuzztime %s -fuzzminimizetime 3s -parallel 1 ./PACKAGE`.\n\n", each)
-	b.WriteString("| package | fuzzer | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|\n")
-	for _, f := range done {
-		found := "nothing"
-		if f.failure != "" {
-			found = "`" + strings.ReplaceAll(f.failure, "|", `\|`) + "`"
+// fuzzRow is a fuzzer's line in the report, which begins as fuzzKey says.
+func fuzzRow(f *fuzzed) string {
+	found := "nothing"
+	if f.failure != "" {
+		found = "`" + strings.ReplaceAll(f.failure, "|", `\|`) + "`"
+	}
+	return fmt.Sprintf("%s%s | %s | %s | %d | %s |\n", f.key(), f.elapsed.Round(time.Second), f.execs, f.interesting, f.corpus, found)
+}
+
+func (f *fuzzed) key() string { return fmt.Sprintf("| %s | %s | ", f.pkg, f.name) }
+
+// earlierRows are those of a report that is there already, by their fuzzer: a
+// run of some fuzzers replaces theirs.
+func earlierRows(path string) (map[string]string, error) {
+	rows := map[string]string{}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rows, nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if cells := strings.SplitN(line, " | ", 3); len(cells) == 3 {
+			rows[cells[0]+" | "+cells[1]+" | "] = line
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d | %s |\n", f.pkg, f.name, f.elapsed.Round(time.Second), f.execs, f.interesting, f.corpus, found)
+	}
+	return rows, err
+}
+
+func reportFuzz(targets []fuzzed, rows map[string]string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz` on %s/%s, %s: the fuzzers of all parsers, one after the other, on one worker, each for FUZZTIME\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
+	b.WriteString("(10m; what it took is in the table). One of them by itself: `make fuzz FUZZTIME=1m FUZZONLY=PACKAGE.NAME`, or\n`go test -run '^$' -fuzz '^NAME$' -fuzztime 10m -fuzzminimizetime 100x -parallel 1 ./PACKAGE`.\n\n")
+	b.WriteString("| package | fuzzer | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|\n")
+	for i := range targets {
+		b.WriteString(rows[targets[i].key()])
 	}
 	return b.Bytes()
 }

@@ -24,9 +24,6 @@ func Compare(baseline, candidate Side, o Options) (*Diff, error) {
 			return nil, usagef("%s holds no recording", cmp.Or(s.Name, "one side"))
 		}
 	}
-	if o.By == ByInstance {
-		return nil, usagef("--by instance: addresses of locks never match across processes; compare --by lock")
-	}
 	gates := make([]Gate, len(o.FailOn))
 	for i, e := range o.FailOn {
 		g, err := ParseGate(e)
@@ -103,7 +100,7 @@ func (x *comparison) diff() *Diff {
 }
 
 // byOrder is the order of a diff's tables.
-var byOrder = []string{"total", "idle", "backpressure", "handoff", "runtime", ByLock, "category", ByBoundary, ByRoot, ByWaker, ByFunction}
+var byOrder = []string{"total", "idle", "backpressure", "handoff", "runtime", ByLock, "category", ByInstance, ByBoundary, ByRoot, ByWaker, ByHolder, ByFunction, ByPair}
 
 func (x *comparison) rows() []Row {
 	type entry struct {

@@ -268,7 +268,12 @@ func TestRareLocksAreNotTested(t *testing.T) {
 		}
 		return s
 	}
-	d := mustCompare(t, few(0), few(1), Options{Paired: true})
+	d := mustCompare(t, few(0), few(1), Options{Paired: true, FailOn: []string{"lock:rare>-50%", "lock:rarely>+10%", "lock:rar>+10%"}})
+	for i, want := range []string{"but rare is too rare to be tested: 392 and 392 waits", `no lock is called "rarely" on either side; the one that changed most is "`, `; there is "rare"`} {
+		if g := d.Gate[i]; !g.Inconclusive || g.Tripped || !strings.Contains(g.Reason, want) {
+			t.Errorf("%+v, want %q", g, want)
+		}
+	}
 	if r := lockRow(t, d, "rare"); r.Verdict != TooRare || r.Tested || r.P != nil {
 		t.Errorf("%+v", r)
 	}

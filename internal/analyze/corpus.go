@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"contend/internal/recording"
 )
@@ -33,11 +34,13 @@ type runData struct {
 	index         int // in its side
 	rows          []row
 	holders       []row // lock time charged to holders or wakers
+	chains        []row // lock time charged to what holders waited for
 	threads       []row // thread off-CPU rows, when those are not the rows
 	parked        []row // waits other than for locks, of parts of the window, when those are not among the rows
 	wall          int64
 	parkedWall    int64            // length of those parts
 	heldUp        map[uint64]int64 // lock address → wall time with a waiter
+	ranks         map[uint64]int   // lock address → rank among the instances of its lock, see rankName
 }
 
 // lockClass is a named class of lock instances.
@@ -85,8 +88,8 @@ func newCorpus(sides []Side, o Options) (*corpus, error) {
 }
 
 func (o *Options) check() error {
-	if !slices.Contains([]string{"", ByLock, ByInstance, ByBoundary, ByRoot, ByWaker, ByFunction}, o.By) {
-		return usagef("--by %s is unknown; it is lock, instance, boundary, root, waker or function", o.By)
+	if o.By != "" && !slices.Contains(Bys(), o.By) {
+		return usagef("--by %s is unknown; there are %s", o.By, strings.Join(Bys(), ", "))
 	}
 	if !slices.Contains([]string{"", PerOperation, PerSecond}, o.Per) {
 		return usagef("--per %s is unknown; it is operation or second", o.Per)
@@ -111,6 +114,11 @@ func (c *corpus) readSide(index int, s Side) (*sideData, error) {
 		}
 		if c.profile == recording.Waits && r.Profiles[recording.Holders] != nil {
 			if rd.holders, err = c.read(recording.Holders, r, &sd.notes); err != nil {
+				return nil, err
+			}
+		}
+		if c.profile == recording.Waits && r.Profiles[recording.Chains] != nil {
+			if rd.chains, err = c.read(recording.Chains, r, &sd.notes); err != nil {
 				return nil, err
 			}
 		}

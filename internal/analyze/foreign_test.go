@@ -246,7 +246,6 @@ func TestUsageErrors(t *testing.T) {
 		"no such profile":   second(NewReport(side, Options{Profile: "mutex"})),
 		"unknown --by":      second(NewReport(side, Options{By: "lok"})),
 		"no operations":     second(Compare(side, side, Options{Per: PerOperation})),
-		"--by instance":     second(Compare(side, side, Options{By: ByInstance})),
 		"bad gate":          second(Compare(side, side, Options{FailOn: []string{"x"}})),
 		"one side is empty": second(Compare(side, Side{}, Options{})),
 	} {

@@ -115,7 +115,7 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 		return out
 	}
 	var ratio, low, high *float64
-	estimate := 0.0
+	estimate, rare := 0.0, ""
 	if g.By == "throughput" {
 		if d.Throughput == nil || d.Throughput.Ratio == nil {
 			return undecided("the throughput of these recordings is unknown")
@@ -124,9 +124,12 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 	} else {
 		r := g.find(d.Rows)
 		if r == nil {
-			return undecided("neither side has %s %q", g.By, g.Name)
+			return undecided("no %s is called %q on either side%s", g.By, g.Name, x.alike(g, d.Rows))
 		}
 		ratio, low, high, estimate = r.Ratio, r.Low, r.High, r.Change
+		if r.Verdict == TooRare {
+			rare = fmt.Sprintf("%s is too rare to be tested: %d and %d waits on the sides", r.Name, r.Baseline.Contentions, r.Candidate.Contentions)
+		}
 		switch {
 		case r.Verdict == New || r.Verdict == Gone:
 			return g.evaluateOneSided(r, x, out, undecided)
@@ -149,6 +152,9 @@ func (g *Gate) evaluate(d *Diff, x *comparison) GateRow {
 	if !g.Relative && !g.Delta {
 		out.Tripped = true
 		return out
+	}
+	if rare != "" {
+		return undecided("%s, but %s", what, rare)
 	}
 	if low == nil || high == nil || x.differ != "" {
 		return undecided("%s, but these recordings give no interval between runs", what)
@@ -181,6 +187,23 @@ func (g *Gate) evaluateOneSided(r *Row, x *comparison, out GateRow, undecided fu
 	}
 	out.Tripped = true
 	return out
+}
+
+// alike names the row that a gate may mean: one whose name holds its, or the largest.
+func (x *comparison) alike(g *Gate, rows []Row) string {
+	largest := ""
+	for i := range rows { // sorted by the size of the change
+		if rows[i].By != g.By {
+			continue
+		}
+		if strings.Contains(rows[i].Name, g.Name) {
+			return fmt.Sprintf("; there is %q", rows[i].Name)
+		}
+		if largest == "" {
+			largest = fmt.Sprintf("; the one that changed most is %q", rows[i].Name)
+		}
+	}
+	return largest
 }
 
 func (g *Gate) passes(v float64) bool {

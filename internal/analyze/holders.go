@@ -49,7 +49,8 @@ func (sd *sideData) holding() *Holding {
 // heldSum gathers what a lock's holders were charged.
 type heldSum struct {
 	sites  tallies[string]
-	unseen int64 // charged to recording.NoReleaseSeen
+	hops   tallies[hopKey] // of the profile of chains
+	unseen int64           // charged to recording.NoReleaseSeen
 	bursts map[burst]*burstSum
 	sq     float64 // sum of count × (delay ÷ count)²
 }
@@ -63,10 +64,11 @@ type burst struct {
 type burstSum struct {
 	total int64
 	sites map[string]int64
+	hops  map[hopKey]int64
 }
 
 func newHeldSum() heldSum {
-	return heldSum{sites: tallies[string]{}, bursts: map[burst]*burstSum{}}
+	return heldSum{sites: tallies[string]{}, hops: tallies[hopKey]{}, bursts: map[burst]*burstSum{}}
 }
 
 func (h *heldSum) add(run int, r *row) {
@@ -80,32 +82,42 @@ func (h *heldSum) add(run int, r *row) {
 	if r.burst == 0 {
 		return
 	}
-	id := burst{int64(run), r.burst}
-	b := h.bursts[id]
-	if b == nil {
-		b = &burstSum{sites: map[string]int64{}}
-		h.bursts[id] = b
-	}
+	b := h.burst(run, r.burst)
 	b.total = add(b.total, r.delay)
 	b.sites[site] = add(b.sites[site], r.delay)
 	h.sq += float64(r.delay) * float64(r.delay) / float64(max(r.count, 1))
+}
+
+func (h *heldSum) burst(run int, n int64) *burstSum {
+	id := burst{int64(run), n}
+	b := h.bursts[id]
+	if b == nil {
+		b = &burstSum{sites: map[string]int64{}, hops: map[hopKey]int64{}}
+		h.bursts[id] = b
+	}
+	return b
+}
+
+// seen is the lock's waiting time after which a release was seen, and all of it.
+func (h *heldSum) seen() (seen, total int64) {
+	for _, t := range h.sites {
+		seen = add(seen, t.delay)
+	}
+	return seen, add(seen, h.unseen)
 }
 
 // holders lists the sites with 95 % intervals of their shares of the lock's
 // waiting time. Where every release was seen there is nothing to estimate. Nobody
 // is named where no release was seen, unless nobody was woken either.
 func (h *heldSum) holders(woken bool) []Holder {
-	var seen int64
-	for _, t := range h.sites {
-		seen = add(seen, t.delay)
-	}
-	total := add(seen, h.unseen)
+	seen, total := h.seen()
 	if total == 0 || seen == 0 && woken {
 		return nil
 	}
 	holders := make([]Holder, 0, len(h.sites)+1)
 	for site, t := range h.sites {
-		holders = append(holders, h.holder(site, t.delay, seen, total))
+		low, high := h.interval(t.delay, seen, total, func(b *burstSum) int64 { return b.sites[site] })
+		holders = append(holders, Holder{Site: site, Share: share(t.delay, total), Low: low, High: high})
 	}
 	if h.unseen > 0 {
 		p := share(h.unseen, total)
@@ -117,43 +129,41 @@ func (h *heldSum) holders(woken bool) []Holder {
 	return holders[:min(len(holders), maxSites)]
 }
 
-// holder estimates one site's share. The bursts are the sample: of each, what it
-// charged to the site and to all. The variance is that of the ratio of the sums (the
+// interval is that of one part of the lock's waiting time, as a share. The bursts are the sample: of each, what it
+// charged to the part and to all. The variance is that of the ratio of the sums (the
 // ratio estimator of Cochran, Sampling Techniques, 1977, §6.4); the interval is
 // Student's t on the logit scale, as usual for proportions of clusters (Korn and
 // Graubard, Survey Methodology 24, 1998): a few bursts that miss the longest holds
-// are skewed towards less. A site that is the only one in every burst is not certain
-// to be the only one: it has Wilson's score interval (JASA 22, 1927) of a proportion
+// are skewed towards less. A part that is all there was in every burst is not certain
+// to be all there is: it has Wilson's score interval (JASA 22, 1927) of a proportion
 // of releases, their number reduced to Kish's effective sample size (Σw)² ÷ Σw²
 // (Survey Sampling, 1965) since long holds weigh more. Fewer than three bursts tell
 // nothing of how they vary. Time of the lock that no burst saw released may be this
-// site's, or none of it.
-func (h *heldSum) holder(site string, delay, seen, total int64) Holder {
+// part's, or none of it.
+func (h *heldSum) interval(delay, seen, total int64, of func(*burstSum) int64) (low, high float64) {
 	p := share(delay, total)
-	out := Holder{Site: site, Share: p, Low: p, High: p}
 	n := len(h.bursts)
 	if n == 0 {
-		return out
+		return p, p
 	}
 	ratio := share(delay, seen)
-	out.Low, out.High = 0, 1
+	low, high = 0, 1
 	if n >= 3 {
 		var sq float64
 		for _, b := range h.bursts {
-			d := float64(b.sites[site]) - ratio*float64(b.total)
+			d := float64(of(b)) - ratio*float64(b.total)
 			sq += d * d
 		}
 		half := student.T975(n-1) * math.Sqrt(float64(n)/float64(n-1)*sq) / float64(seen)
 		if ratio > 0 && ratio < 1 {
 			logit, half := math.Log(ratio/(1-ratio)), half/(ratio*(1-ratio))
-			out.Low, out.High = expit(logit-half), expit(logit+half)
+			low, high = expit(logit-half), expit(logit+half)
 		} else {
-			out.Low, out.High = wilson(ratio, float64(seen)*float64(seen)/h.sq)
+			low, high = wilson(ratio, float64(seen)*float64(seen)/h.sq)
 		}
 	}
 	scale := share(seen, total)
-	out.Low, out.High = min(out.Low*scale, p), min(max(out.High*scale, p)+1-scale, 1)
-	return out
+	return min(low*scale, p), min(max(high*scale, p)+1-scale, 1)
 }
 
 // expit is the inverse of the logit.

@@ -73,7 +73,7 @@ func TestHolderCoverage(t *testing.T) {
 		sum := newHeldSum()
 		var seen int64
 		for n := range bursts {
-			b := &burstSum{sites: map[string]int64{}}
+			b := &burstSum{sites: map[string]int64{}, hops: map[hopKey]int64{}}
 			sum.bursts[burst{0, int64(n + 1)}] = b
 			for range holds {
 				site, ns := "short", int64(2)
@@ -90,7 +90,8 @@ func TestHolderCoverage(t *testing.T) {
 		for _, b := range sum.bursts {
 			long += b.sites["long"]
 		}
-		if h := sum.holder("long", long, seen, seen); h.Low <= truth && truth <= h.High {
+		low, high := sum.interval(long, seen, seen, func(b *burstSum) int64 { return b.sites["long"] })
+		if low <= truth && truth <= high {
 			covered++
 		}
 	}

@@ -37,8 +37,15 @@ const (
 	ByBoundary = "boundary"
 	ByRoot     = "root"
 	ByWaker    = "waker"
+	ByHolder   = "holder"
 	ByFunction = "function"
+	ByPair     = "pair" // waiter × waker
 )
+
+// Bys lists them in the order of the help text.
+func Bys() []string {
+	return []string{ByLock, ByInstance, ByBoundary, ByRoot, ByWaker, ByHolder, ByFunction, ByPair}
+}
 
 // Denominators of a comparison, the values of Options.Per.
 const (

@@ -24,6 +24,53 @@ type LockInstance struct {
 	HeldUpNS    *int64 `json:"held_up_ns,omitempty"` // wall time with at least one waiter
 }
 
+// Spread says how a lock's waiting time is spread over its instances. Those of
+// different processes are never compared: shares are within a process, weighed by
+// the processes' time.
+type Spread struct {
+	// HottestShare is that of the instance with the most time.
+	HottestShare float64 `json:"hottest_share"`
+	// Effective is the number of equally warm instances that would have the same
+	// chance of meeting: 1 ÷ Σ share² (Simpson, Nature 163, 1949; as a number of
+	// classes, Hill, Ecology 54, 1973).
+	Effective float64 `json:"effective"`
+	// Unknown is the share of the time of which no instance is known, which is in
+	// none of the two.
+	Unknown float64 `json:"unknown,omitempty"`
+}
+
+// spread is nil where no instance is known.
+func (d *lockDetail) spread(whole int64) *Spread {
+	type sum struct {
+		all, most int64
+		squares   float64
+	}
+	processes := map[instance]*sum{} // without an address
+	var known int64
+	for at, in := range d.instances {
+		at.addr = 0
+		p := processes[at]
+		if p == nil {
+			p = &sum{}
+			processes[at] = p
+		}
+		p.all, p.most = add(p.all, in.DelayNS), max(p.most, in.DelayNS)
+		p.squares += float64(in.DelayNS) * float64(in.DelayNS)
+		known = add(known, in.DelayNS)
+	}
+	if known <= 0 {
+		return nil
+	}
+	s := Spread{Unknown: share(max(whole-known, 0), whole)}
+	for _, p := range processes {
+		if p.all > 0 {
+			s.HottestShare += share(p.most, known)
+			s.Effective += share(p.all, known) * float64(p.all) * float64(p.all) / p.squares
+		}
+	}
+	return &s
+}
+
 // maxInstances bounds the instances listed for one lock: a class may have
 // thousands, and the first tell whether one of them is hot.
 const maxInstances = 20

@@ -28,7 +28,7 @@ type site struct {
 // rule, the name recorded with the sample, the acquiring sites. Instances
 // that share an acquiring site are one class.
 func (c *corpus) nameLocks() {
-	if c.options.By == ByInstance {
+	if c.options.By == ByInstance && len(c.sides) == 1 {
 		defer c.splitInstances()
 	}
 	names := c.instanceNames()
@@ -46,6 +46,7 @@ func (c *corpus) nameLocks() {
 	}
 	// Rows without a name, joined by address and site.
 	var anonymous []anonymousRow
+	shared := sharedSites{}
 	c.forEachLockRow(func(rd *runData, r *row) {
 		cls := r.effectiveClass()
 		at := instance{rd.side, rd.process, r.addr}
@@ -61,13 +62,14 @@ func (c *corpus) nameLocks() {
 		n := node(lines.site(rd.side, r))
 		switch {
 		case r.addr != 0:
-			sets.union(n, node(at))
+			shared.add(at, n)
 		case c.releasedByApp(r):
 			// A trace has no addresses. What one line of the application releases is one lock.
 			sets.union(n, node(releaseSite{rd.side, cls, r.waker}))
 		}
 		anonymous = append(anonymous, anonymousRow{r, n})
 	})
+	shared.join(&sets)
 	c.nameBySites(anonymous, &sets)
 	c.sortLocks()
 }

@@ -65,6 +65,7 @@ func (c *corpus) lockTable(sd *sideData, t Totals) []Lock {
 			l.WaitingAvg, l.Share = float64(l.OpenWaits), share(s.appCount, sd.blockedApp(t))
 		}
 		l.Pairs, l.TopInstances = s.detail.waitPairs(l.DelayNS), s.detail.topInstances(sd.runs)
+		l.Spread = s.detail.spread(l.DelayNS)
 		table = append(table, l)
 	}
 	slices.SortFunc(table, func(a, b Lock) int {
@@ -125,7 +126,8 @@ func (s *lockSum) add(r *row) {
 	}
 }
 
-// addHolders charges the holders profile to the locks: by address, else by name.
+// addHolders charges the profiles of holders and of chains to the locks: by address,
+// else, of holders, by name.
 func (c *corpus) addHolders(sd *sideData, sums map[*lockClass]*lockSum, owner map[instance]*lockClass) {
 	byName := map[string]*lockClass{}
 	for l := range sums {
@@ -134,6 +136,12 @@ func (c *corpus) addHolders(sd *sideData, sums map[*lockClass]*lockSum, owner ma
 		}
 	}
 	for run, rd := range sd.runs {
+		for i := range rd.chains {
+			r := &rd.chains[i]
+			if l := owner[instance{rd.side, rd.process, r.addr}]; l != nil {
+				sums[l].held.addHop(run, r, owner[instance{rd.side, rd.process, r.on}])
+			}
+		}
 		for i := range rd.holders {
 			r := &rd.holders[i]
 			l := owner[instance{rd.side, rd.process, r.addr}]
@@ -179,6 +187,10 @@ func (s *lockSum) finish(t Totals) Lock {
 		l.Wakers = wakerSites(s.woke, 0)
 	}
 	l.Holders = s.held.holders(len(l.Wakers) > 0)
+	if len(l.Holders) > 0 {
+		l.HolderWaits = s.held.holderWaits()
+		l.HeldInIO = l.heldInIO()
+	}
 	return l
 }
 

@@ -98,17 +98,23 @@ func (g *Goroutines) addParts(p *Parts) {
 	}
 }
 
-// elsewhereTable lists back-pressure and hand-off by boundary, the longest first.
-func elsewhereTable(sd *sideData, t Totals, p *Parts) []Elsewhere {
+// elsewhereTable lists the time of some categories by boundary, the longest first.
+func elsewhereTable(sd *sideData, t Totals, p *Parts, categories ...category) []Elsewhere {
 	type key struct {
-		cat                      category
-		boundary, blocker, class string
+		cat                            category
+		rule, boundary, blocker, class string
 	}
 	sums := tallies[key]{}
 	collect := func(r *row) {
-		if cat := r.verdict.category; cat == catBackPressure || cat == catHandoff {
-			sums.add(key{cat, r.stack.boundaryName(), r.stack.blocker(), r.effectiveClass()}, r)
+		cat := r.verdict.category
+		if !slices.Contains(categories, cat) {
+			return
 		}
+		k := key{cat, "", r.stack.boundaryName(), r.stack.blocker(), r.effectiveClass()}
+		if cat == catIdle {
+			k.rule = r.verdict.rule
+		}
+		sums.add(k, r)
 	}
 	sd.forEach(func(_ *runData, r *row) { collect(r) })
 	wall := t.WallNS
@@ -122,12 +128,16 @@ func elsewhereTable(sd *sideData, t Totals, p *Parts) []Elsewhere {
 	}
 	table := make([]Elsewhere, 0, len(sums))
 	for k, s := range sums {
-		table = append(table, Elsewhere{Category: categoryTitle[k.cat], Boundary: k.boundary, Blocker: k.blocker, Class: k.class,
-			DelayNS: s.delay, Contentions: s.count, WaitingAvg: share(s.delay, wall)})
+		e := Elsewhere{Category: categoryTitle[k.cat], Rule: k.rule, Boundary: k.boundary, Blocker: k.blocker, Class: k.class,
+			DelayNS: s.delay, Contentions: s.count, WaitingAvg: share(s.delay, wall)}
+		if sd.moment() {
+			e.WaitingAvg = float64(s.count)
+		}
+		table = append(table, e)
 	}
 	slices.SortFunc(table, func(a, b Elsewhere) int {
 		return cmp.Or(cmp.Compare(b.DelayNS, a.DelayNS), cmp.Compare(a.Category, b.Category),
-			cmp.Compare(a.Boundary, b.Boundary), cmp.Compare(a.Blocker, b.Blocker), cmp.Compare(a.Class, b.Class))
+			cmp.Compare(a.Boundary, b.Boundary), cmp.Compare(a.Blocker, b.Blocker), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Rule, b.Rule))
 	})
 	return table
 }

@@ -2,7 +2,11 @@ package analyze
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+
+	"contend/internal/recording"
 )
 
 // cells are one quantity in every run of both sides.
@@ -82,10 +86,20 @@ func (x *comparison) quantities() []*quantity {
 					}
 				case ByWaker:
 					if r.lock != nil {
-						fn, _, _ := cutLast(cmp.Or(r.waker, markUnknown), " ")
-						put(key{by: ByWaker, name: functionKey(fn)})
+						put(key{by: ByWaker, name: r.wakerKey()})
+					}
+				case ByPair:
+					if f := r.stack.acquirer(); r.lock != nil && f != nil {
+						put(key{by: ByPair, name: r.lock.name + ": " + f.fn.key + " ← " + r.wakerKey()})
+					}
+				case ByInstance:
+					if r.lock != nil {
+						put(key{by: ByInstance, name: x.rankName(rd, r)})
 					}
 				}
+			}
+			if x.options.By == ByHolder {
+				x.holderRows(rd, func(name string, r *row) { get(key{by: ByHolder, name: name}).cells[side][run].addAll(r) })
 			}
 		}
 	}
@@ -95,6 +109,64 @@ func (x *comparison) quantities() []*quantity {
 	}
 	x.found = found
 	return qs
+}
+
+// wakerKey is the function that ended a wait, as compared between builds.
+func (r *row) wakerKey() string {
+	if r.waker == "" {
+		return markUnknown
+	}
+	return functionKey(siteFunction(r.waker))
+}
+
+// holderRows calls fn for the time charged to the holders of each lock.
+func (x *comparison) holderRows(rd *runData, fn func(name string, r *row)) {
+	owner := map[uint64]*lockClass{}
+	for i := range rd.rows {
+		if r := &rd.rows[i]; r.lock != nil && r.addr != 0 {
+			owner[r.addr] = r.lock
+		}
+	}
+	for i := range rd.holders {
+		r := &rd.holders[i]
+		if f := r.stack.acquirer(); r.charge == recording.ChargeHeld && owner[r.addr] != nil && f != nil {
+			fn(owner[r.addr].name+" ← "+f.fn.key, r)
+		}
+	}
+}
+
+// maxRanked bounds the instances of a lock that a comparison tells apart.
+const maxRanked = 3
+
+// rankName names a lock's instance by its rank in its run, the hottest first: addresses
+// of different processes say nothing.
+func (x *comparison) rankName(rd *runData, r *row) string {
+	if rd.ranks == nil {
+		rd.ranks = map[uint64]int{}
+		sums := map[*lockClass]map[uint64]int64{}
+		for i := range rd.rows {
+			if r := &rd.rows[i]; r.lock != nil && r.addr != 0 {
+				if sums[r.lock] == nil {
+					sums[r.lock] = map[uint64]int64{}
+				}
+				sums[r.lock][r.addr] = add(sums[r.lock][r.addr], r.delay)
+			}
+		}
+		for _, byAddr := range sums {
+			addrs := slices.SortedFunc(maps.Keys(byAddr), func(a, b uint64) int { return cmp.Or(cmp.Compare(byAddr[b], byAddr[a]), cmp.Compare(a, b)) })
+			for i, a := range addrs {
+				rd.ranks[a] = i + 1
+			}
+		}
+	}
+	switch n := rd.ranks[r.addr]; {
+	case r.addr == 0 || n == 0:
+		return r.lock.name + " (instance unknown)"
+	case n > maxRanked:
+		return r.lock.name + " (all others)"
+	default:
+		return fmt.Sprintf("%s #%d", r.lock.name, n)
+	}
 }
 
 // addAll counts every wait of a row, cut ones included: a comparison asks

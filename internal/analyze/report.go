@@ -24,6 +24,7 @@ type Report struct {
 	Locks      []Lock     `json:"locks"`
 	Boundaries []Boundary `json:"boundaries"`
 	Roots      []Root     `json:"roots"`
+	Chains     []Chain    `json:"chains,omitempty"` // of locks whose holders waited for others
 	Functions  []Root     `json:"functions,omitempty"`
 	Wakers     []Root     `json:"wakers,omitempty"`     // with Options.By waker: lock time by the site that ended it
 	Categories []Root     `json:"categories,omitempty"` // blocked time by the rules' categories
@@ -31,8 +32,10 @@ type Report struct {
 	Rules      []RuleTake `json:"rules,omitempty"`
 	Holding    *Holding   `json:"holding,omitempty"` // how holders were observed; nil: only wakers were
 	// Elsewhere is where goroutines wait that is neither blocked nor idle:
-	// back-pressure and hand-off.
-	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
+	// back-pressure and hand-off. Idle is where they, or threads, wait for work.
+	Elsewhere  []Elsewhere  `json:"elsewhere,omitempty"`
+	Idle       []Elsewhere  `json:"idle,omitempty"`
+	HandedOver []HandedOver `json:"handed_over,omitempty"`
 	// Parts says for how long waits other than for locks were captured, where
 	// that is not all of the window. Of them are Elsewhere, the rules other than
 	// for locks, and their averages in Goroutines; they are not in the totals.
@@ -87,6 +90,7 @@ type Lock struct {
 	DelayPerOpNS *float64 `json:"delay_per_op_ns,omitempty"`
 	RunQueueNS   int64    `json:"runqueue_ns"`
 	Instances    int      `json:"instances"` // the most that one process had
+	Spread       *Spread  `json:"spread,omitempty"`
 	MeanNS       float64  `json:"mean_ns"`
 	P50NS        int64    `json:"p50_ns"` // lower bounds, from power-of-two buckets
 	P99NS        int64    `json:"p99_ns"`
@@ -101,6 +105,11 @@ type Lock struct {
 	Waiters         []Site   `json:"waiters"`
 	Wakers          []Site   `json:"wakers"`
 	Holders         []Holder `json:"holders,omitempty"`
+	// HolderWaits are what the holders waited for meanwhile, the most first;
+	// HeldInIO is the share of the lock's delay in which that was I/O, nil where
+	// it was not captured.
+	HolderWaits []HolderWait `json:"holder_waits,omitempty"`
+	HeldInIO    *float64     `json:"held_in_io,omitempty"`
 	// Pairs join the two lists: who waited, and who ended those waits.
 	Pairs []WaitPair `json:"pairs,omitempty"`
 	// TopInstances are the instances with the most delay, of all processes.
@@ -137,9 +146,10 @@ type Boundary struct {
 	Share       float64 `json:"share"`
 }
 
-// Elsewhere is back-pressure and hand-off by boundary.
+// Elsewhere is back-pressure, hand-off or idle time by boundary.
 type Elsewhere struct {
 	Category    string  `json:"category"`
+	Rule        string  `json:"rule,omitempty"` // of idle time: that called it so
 	Boundary    string  `json:"boundary"`
 	Blocker     string  `json:"blocker"`
 	Class       string  `json:"class"`

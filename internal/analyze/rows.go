@@ -22,12 +22,14 @@ type row struct {
 	bucket             int64 // power-of-two lower bound of the wait, ns; -1 unknown
 	max                int64 // longest wait, ns; 0 unknown
 	addr               uint64
+	on                 uint64 // of the profile of chains: the lock that the holder waited for, 0 for none
 
 	class, wait, lockLabel, waker, state, charge string
-	open                                         bool  // cut by an edge of the window
-	unfinished                                   bool  // by its end
-	standing                                     bool  // of a moment: open, and counted all the same
-	burst                                        int64 // charge "held": the burst in which it was seen, from 1; 0 if all of the time was
+	holder                                       string // of the profile of chains: the site that ended the hold
+	open                                         bool   // cut by an edge of the window
+	unfinished                                   bool   // by its end
+	standing                                     bool   // of a moment: open, and counted all the same
+	burst                                        int64  // charge "held": the burst in which it was seen, from 1; 0 if all of the time was
 
 	verdict *verdict   // what the wait is
 	lock    *lockClass // the lock it is charged to, nil for none
@@ -76,7 +78,7 @@ func (t *table) function(name string, kernel bool) *function {
 	if f := t.funcs[id]; f != nil {
 		return f
 	}
-	clean := strings.ToValidUTF8(name, "\uFFFD")
+	clean := t.rules.rename(strings.ToValidUTF8(name, "\uFFFD"))
 	f := &function{name: shortName(clean), key: functionKey(clean)}
 	kind := frameKind(clean, t.modules)
 	if t.jvm {
@@ -291,6 +293,7 @@ func (t *table) rows(name string, p *profile.Profile, notes *readNotes) ([]row, 
 		}
 		r.stack, buf = t.stack(frames, buf)
 		readLabels(&r, s)
+		r.rename(t.rules)
 		rows = append(rows, r)
 	}
 	return rows, nil
@@ -348,6 +351,7 @@ func readLabels(r *row, s *profile.Sample) {
 		r.class, r.wait = get(recording.LabelClass), get(recording.LabelWait)
 		r.lockLabel, r.waker = get(recording.LabelLock), get(recording.LabelWaker)
 		r.state, r.charge = get(recording.LabelState), get(recording.LabelCharge)
+		r.holder = get(recording.LabelHolder)
 		r.open = get(recording.LabelOpen) != ""
 		r.unfinished = get(recording.LabelOpen) == "end"
 	}
@@ -356,6 +360,20 @@ func readLabels(r *row, s *profile.Sample) {
 		r.max = max(num(recording.LabelMax, 0), 0)
 		r.burst = num(recording.LabelBurst, 0)
 		r.addr = uint64(num(recording.LabelLockAddr, 0))
+		r.on = uint64(num(recording.LabelOnAddr, 0))
+	}
+}
+
+// rename gives the names among the labels those of the rules.
+func (r *row) rename(rules *ruleSet) {
+	if len(rules.renames) == 0 {
+		return
+	}
+	r.lockLabel = rules.rename(r.lockLabel)
+	for _, site := range []*string{&r.waker, &r.holder} {
+		if fn, at, ok := cutLast(*site, " "); ok {
+			*site = rules.rename(fn) + " " + at
+		}
 	}
 }
 

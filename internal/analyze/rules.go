@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
@@ -28,6 +29,7 @@ type Rules struct {
 	Blocked      []Rule      `yaml:"blocked"`      // exceptions: contention after all
 	Categories   []Rule      `yaml:"categories"`   // groups of blocked time, shown on their own
 	Application  Application `yaml:"application"`
+	Renames      []Rename    `yaml:"renames"` // so that two versions of a program meet
 }
 
 // Rule matches waits. Every given condition must hold; within a list any entry
@@ -42,6 +44,13 @@ type Rule struct {
 	Lock   []pattern `yaml:"lock"`   // the lock's name as captured; for locks and categories
 
 	at, under, unless bitset // indices into the rule set's patterns
+}
+
+// Rename gives functions, and locks named at capture, another name before anything
+// else looks at them: To, in which $1 is what the first group of From matched.
+type Rename struct {
+	From pattern `yaml:"from"`
+	To   text    `yaml:"to"`
 }
 
 // Application says which functions are application code.
@@ -112,7 +121,7 @@ func ParseRules(r io.Reader) (*Rules, error) {
 	dec.KnownFields(true)
 	var rules Rules
 	if err := dec.Decode(&rules); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("rules: %w", err)
+		return nil, fmt.Errorf("rules: %s", explainYAML(err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("rules: the file must hold one YAML document")
@@ -121,6 +130,33 @@ func ParseRules(r io.Reader) (*Rules, error) {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	return &rules, nil
+}
+
+// unknownField is how the YAML library refuses a key.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type analyze\.(\w+)`)
+
+// knownKeys are the keys of each type that a file is decoded into.
+var knownKeys = map[string]string{
+	"Rules":       "locks, idle, backpressure, handoff, blocked, categories, application and renames",
+	"Rule":        "name, class, reason, at, under, unless and lock",
+	"Application": "include, exclude and only",
+	"Rename":      "from and to",
+}
+
+// explainYAML puts what is wrong with a file on one line, in the file's words.
+func explainYAML(err error) string {
+	lines := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+	var several *yaml.TypeError
+	if errors.As(err, &several) {
+		lines = several.Errors
+	}
+	for i, l := range lines {
+		lines[i] = unknownField.ReplaceAllStringFunc(l, func(s string) string {
+			m := unknownField.FindStringSubmatch(s)
+			return fmt.Sprintf("unknown key %q; there are %s", m[1], knownKeys[m[2]])
+		})
+	}
+	return strings.Join(lines, "; ")
 }
 
 // check refuses rules that make no sense, with their line.
@@ -137,6 +173,11 @@ func (rs *Rules) check() error {
 			case len(r.Lock) > 0 && !named:
 				return fmt.Errorf("line %d: rule %q: lock is for locks and categories", r.line(), r.Name.s)
 			}
+		}
+	}
+	for i, r := range rs.Renames {
+		if r.From.re == nil || r.To.s == "" {
+			return fmt.Errorf("line %d: rename %d needs from and to", max(r.From.line, r.To.line), i+1)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,10 +20,12 @@ func TestBuiltinRulesParse(t *testing.T) {
 
 func TestRulesErrorsNameTheLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"idle:\n- name: x\n  att: [y]":                              "line 3: field att not found",
-		"lazy:\n- name: x":                                          "line 1: field lazy not found",
+		"idle:\n- name: x\n  att: [y]":                              `line 3: unknown key "att"; there are name, class`,
+		"lazy:\n- name: x":                                          `line 1: unknown key "lazy"; there are locks, idle`,
 		"idle:\n- name: x\n  at:\n  - '('":                          "line 4: error parsing regexp",
 		"idle:\n- name: x\n  class: [mutex]":                        `line 3: "mutex" is not a class`,
+		"renames:\n- from: x":                                       "line 2: rename 1 needs from and to",
+		"application:\n  onyl: [x]":                                 `line 2: unknown key "onyl"; there are include`,
 		"idle:\n- at: [x]":                                          "line 2: rule 1 of idle has no name",
 		"idle:\n- name: everything":                                 `line 2: rule "everything" matches every wait`,
 		"idle:\n- name: x\n  lock: [y]":                             `line 2: rule "x": lock is for locks`,
@@ -135,13 +138,32 @@ func TestBuiltinPresets(t *testing.T) {
 		"sync.(*Cond).Wait contend/internal/workload/ledger.(*backlogGate).admit main.f":                                     "cond back-pressure",
 		"runtime.selectgo contend/internal/workload/ledger.(*dispatcher).run":                                                "select idle",
 		"runtime.gopark runtime.chanrecv1 contend/internal/workload/ledger.(*outbox).take contend/internal/workload/ledger.(*consumerConn).write": "channel idle",
-		"runtime.selectgo os/signal.NotifyContext.func1":                                                        "select idle",
-		"runtime.selectgo github.com/x/y.(*Server).handleSignals.func1":                                         "select idle",
-		"runtime.chanrecv1 github.com/x/y.(*Server).WaitForShutdown main.main":                                  "channel idle",
-		"runtime.selectgo main.handleSignalling":                                                                "select hand-off",
-		"runtime.selectgo github.com/nats-io/nats-server/v2/server.(*client).stalledWait":                       "select back-pressure",
-		"runtime.selectgo github.com/nats-io/nats-server/v2/server.(*Server).startRateLimitLogExpiration.func1": "select idle",
-		"runtime.chanrecv1 contend/internal/workload/ledger.(*session).start.func1":                             "channel idle",
+		"runtime.selectgo os/signal.NotifyContext.func1":                                                                                 "select idle",
+		"runtime.selectgo github.com/x/y.(*Server).handleSignals.func1":                                                                  "select idle",
+		"runtime.chanrecv1 github.com/x/y.(*Server).WaitForShutdown main.main":                                                           "channel idle",
+		"runtime.selectgo main.handleSignalling":                                                                                         "select hand-off",
+		"runtime.selectgo github.com/nats-io/nats-server/v2/server.(*client).stalledWait":                                                "select back-pressure",
+		"runtime.selectgo github.com/nats-io/nats-server/v2/server.(*Server).startRateLimitLogExpiration.func1":                          "select idle",
+		"runtime.chanrecv1 contend/internal/workload/ledger.(*session).start.func1":                                                      "channel idle",
+		"runtime.gopark runtime.chanrecv runtime.chanrecv2 github.com/panjf2000/ants/v2.(*goWorker).run.func1":                           "channel idle",
+		"sync.(*Cond).Wait github.com/panjf2000/ants/v2.(*poolCommon).retrieveWorker github.com/panjf2000/ants/v2.(*Pool).Submit main.f": "cond back-pressure",
+		"runtime.selectgo github.com/Jeffail/tunny.(*workerWrapper).run":                                                                 "select idle",
+		"runtime.chanrecv2 github.com/sourcegraph/conc/pool.(*Pool).worker":                                                              "channel idle",
+		"runtime.selectgo github.com/sourcegraph/conc/pool.(*Pool).Go main.f":                                                            "select back-pressure",
+		"runtime.chansend1 golang.org/x/sync/errgroup.(*Group).Go main.f":                                                                "channel back-pressure",
+		"runtime.selectgo github.com/mochi-mqtt/server/v2.(*Server).eventLoop":                                                           "select idle",
+		"runtime.selectgo github.com/mochi-mqtt/server/v2.(*Client).WriteLoop":                                                           "select idle",
+		"sync.(*RWMutex).Lock github.com/mochi-mqtt/server/v2.(*Client).WriteLoop":                                                       "lock blocked",
+		"runtime.selectgo github.com/nsqio/nsq/nsqd.(*Topic).messagePump":                                                                "select idle",
+		"runtime.selectgo github.com/nsqio/nsq/nsqd.(*NSQD).queueScanWorker":                                                             "select idle",
+		"runtime.selectgo github.com/nsqio/go-diskqueue.(*diskQueue).ioLoop":                                                             "select idle",
+		"runtime.selectgo go.etcd.io/raft/v3.(*node).run":                                                                                "select idle",
+		"runtime.selectgo go.etcd.io/etcd/server/v3/etcdserver.(*raftNode).start.func1":                                                  "select idle",
+		"sync.(*RWMutex).Lock go.etcd.io/etcd/server/v3/etcdserver.(*raftNode).start.func1":                                              "lock blocked",
+		"runtime.selectgo go.etcd.io/etcd/server/v3/etcdserver.(*EtcdServer).processInternalRaftRequestOnce":                             "select hand-off",
+		"runtime.selectgo go.etcd.io/etcd/server/v3/storage/backend.(*backend).run":                                                      "select idle",
+		"runtime.selectgo google.golang.org/grpc/internal/grpcsync.(*CallbackSerializer).run":                                            "select idle",
+		"runtime.selectgo database/sql.(*DB).conn database/sql.(*DB).QueryContext main.f":                                                "select back-pressure",
 		"time.Sleep main.f":                      "sleep idle",
 		"runtime.gopark runtime.bgsweep":         "runtime idle",
 		"runtime.gcStart main.f":                 "runtime runtime",
@@ -190,4 +212,20 @@ func FuzzParseRules(f *testing.F) {
 			t.Errorf("accepted rules break the report: %v", err)
 		}
 	})
+}
+
+// TestDocumentedRules: the example in docs/rules.md is a rules file.
+func TestDocumentedRules(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(example, "```")
+	if !ok {
+		t.Fatal("docs/rules.md has no example")
+	}
+	if rs := parse(t, example); len(rs.Locks)+len(rs.Idle)+len(rs.Renames) != 3 {
+		t.Errorf("%+v", rs)
+	}
 }

@@ -41,6 +41,7 @@ func (c *corpus) report(index int) *Report {
 	r.Goroutines.addParts(r.Parts)
 	r.HandOvers = c.handOvers(sd, r.Totals)
 	r.Locks = c.lockTable(sd, r.Totals)
+	r.Chains = chains(r.Locks)
 	app := sd.blockedApp(r.Totals)
 	r.Boundaries = boundaryTable(sd, app)
 	r.Roots = rootTable(sd, app, func(s *stack) []string { return []string{s.rootName()} })
@@ -52,7 +53,9 @@ func (c *corpus) report(index int) *Report {
 	}
 	r.Categories = categoryTable(sd, app)
 	r.Rules = ruleTable(sd)
-	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts)
+	r.Elsewhere = elsewhereTable(sd, r.Totals, r.Parts, catBackPressure, catHandoff)
+	r.Idle = elsewhereTable(sd, r.Totals, r.Parts, catIdle)
+	r.HandedOver = c.handedOverTable(sd)
 	r.Holding = sd.holding()
 	r.limit(c.options.Limit)
 	if !c.options.SkipFlames {

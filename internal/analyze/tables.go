@@ -250,6 +250,8 @@ func (r *Report) limit(n int) {
 	}
 	r.Locks = cutTable(r, "locks", r.Locks, n, func(l Lock) int64 { return l.DelayNS })
 	r.Elsewhere = cutTable(r, "elsewhere", r.Elsewhere, n, func(e Elsewhere) int64 { return e.DelayNS })
+	r.Idle = cutTable(r, "idle", r.Idle, n, func(e Elsewhere) int64 { return e.DelayNS })
+	r.HandedOver = cutTable(r, "handed over", r.HandedOver, n, func(h HandedOver) int64 { return h.WaitNS })
 	r.Boundaries = cutTable(r, "boundaries", r.Boundaries, n, func(b Boundary) int64 { return b.DelayNS })
 	rootNS := func(x Root) int64 { return x.DelayNS }
 	r.Roots = cutTable(r, "roots", r.Roots, n, rootNS)

@@ -46,6 +46,9 @@ type ruleSet struct {
 	categories []*Rule
 	waits      []waitRule
 	apps       []Application // the user's first
+	renames    []Rename
+	renamed    []int64   // how many names each of them changed
+	all        []setRule // every rule, the user's first
 	known      map[verdict]*verdict
 	keys       map[verdictKey]*verdictKey
 }
@@ -53,6 +56,13 @@ type ruleSet struct {
 type waitRule struct {
 	*Rule
 	category category
+}
+
+// setRule is a rule and where it comes from.
+type setRule struct {
+	*Rule
+	section string
+	builtin bool
 }
 
 // newRuleSet puts the user's rules, if any, before the built-in ones.
@@ -64,15 +74,17 @@ func newRuleSet(user *Rules) *ruleSet {
 		}
 		for _, sec := range src.sections() {
 			for i := range sec.rules {
-				rs.add(sec.name, sec.rules[i])
+				rs.add(sec.name, sec.rules[i], src != user)
 			}
 		}
 		rs.apps = append(rs.apps, src.Application)
+		rs.renames = append(rs.renames, src.Renames...)
+		rs.renamed = make([]int64, len(rs.renames))
 	}
 	return rs
 }
 
-func (rs *ruleSet) add(section string, r Rule) {
+func (rs *ruleSet) add(section string, r Rule, builtin bool) {
 	number := func(ps []pattern) (set bitset) {
 		for _, p := range ps {
 			set.add(len(rs.patterns))
@@ -81,20 +93,29 @@ func (rs *ruleSet) add(section string, r Rule) {
 		return set
 	}
 	r.at, r.under, r.unless = number(r.At), number(r.Under), number(r.Unless)
+	rs.all = append(rs.all, setRule{&r, section, builtin})
 	switch section {
 	case "locks":
 		rs.locks = append(rs.locks, &r)
 	case "categories":
 		rs.categories = append(rs.categories, &r)
-	case "blocked":
-		rs.waits = append(rs.waits, waitRule{&r, catBlocked})
-	case "backpressure":
-		rs.waits = append(rs.waits, waitRule{&r, catBackPressure})
-	case "handoff":
-		rs.waits = append(rs.waits, waitRule{&r, catHandoff})
-	case "idle":
-		rs.waits = append(rs.waits, waitRule{&r, catIdle})
+	default:
+		rs.waits = append(rs.waits, waitRule{&r, sectionCategory[section]})
 	}
+}
+
+// sectionCategory is what the sections of a file call a wait.
+var sectionCategory = map[string]category{"blocked": catBlocked, "backpressure": catBackPressure, "handoff": catHandoff, "idle": catIdle}
+
+// rename is the name that the rules give to a function or a lock.
+func (rs *ruleSet) rename(name string) string {
+	for i, r := range rs.renames {
+		if r.From.re.MatchString(name) {
+			name = r.From.re.ReplaceAllString(name, r.To.s)
+			rs.renamed[i]++
+		}
+	}
+	return name
 }
 
 // hits is the set of frame patterns that match a function's name.
@@ -172,11 +193,15 @@ func anyHits(frames []*frame, set bitset) bool {
 	return false
 }
 
+func (rs *ruleSet) keyOf(profileName string, r *row) verdictKey {
+	return verdictKey{r.effectiveClass(), r.wait, r.lockLabel, r.state, profileName}
+}
+
 // judge says what a row's wait is. Rules come first; the definitions of the
 // words decide the rest: an unmatched channel, cond or select wait is a
 // hand-off, the runtime's own waits stand apart, all else is blocked.
 func (rs *ruleSet) judge(profileName string, r *row) *verdict {
-	k := verdictKey{r.effectiveClass(), r.wait, r.lockLabel, r.state, profileName}
+	k := rs.keyOf(profileName, r)
 	for _, j := range r.stack.verdicts {
 		if *j.key == k {
 			return j.verdict

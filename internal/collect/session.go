@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -97,25 +98,9 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 			return nil, err
 		}
 	}
-	var refused error // the first collector's reason for not running
-	for _, name := range []string{recording.Waits, recording.OffCPU} {
-		if !slices.Contains(opt.Collect, name) {
-			continue
-		}
-		c, err := s.attach(name)
-		if err == nil {
-			s.collectors = append(s.collectors, c)
-			continue
-		}
-		// Only what this host lacks may be left out. A target that is gone or
-		// not understood is no reason to record something else in silence.
-		if opt.Named || !IsMissing(err) {
-			return nil, fmt.Errorf("cannot collect %s: %w", name, err)
-		}
-		s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: err.Error()})
-		if refused == nil {
-			refused = err
-		}
+	refused, err := s.attachAll() // the first collector's reason for not running
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range s.endpointNames() {
 		c, err := endpoint.Open(ctx, opt.Pprof, []string{name}, endpoint.Options{Duration: opt.Length, CAFile: opt.PprofCA, GoVersion: s.goVersion()})
@@ -150,6 +135,49 @@ func Attach(ctx context.Context, opt Options) (_ *Session, err error) {
 	return s, nil
 }
 
+// attachAll opens the collectors that need the kernel, at once: it takes each of them
+// about as long to have its programs verified. refused is why the first one that is
+// left out cannot run here.
+func (s *Session) attachAll() (refused, err error) {
+	var names []string
+	for _, name := range []string{recording.Waits, recording.OffCPU} {
+		if slices.Contains(s.opt.Collect, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 && s.process != nil {
+		if s.binary, err = symbolize.Open(s.process.Exe); err != nil {
+			return nil, fmt.Errorf("cannot collect %s: %w", names[0], err)
+		}
+	}
+	opened, errs := make([]collector, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { opened[i], errs[i] = s.attach(name) })
+	}
+	wg.Wait()
+	for i := range names {
+		if errs[i] == nil {
+			s.collectors = append(s.collectors, opened[i])
+		}
+	}
+	for i, name := range names {
+		if errs[i] == nil {
+			continue
+		}
+		// Only what this host lacks may be left out. A target that is gone or
+		// not understood is no reason to record something else in silence.
+		if s.opt.Named || !IsMissing(errs[i]) {
+			return nil, fmt.Errorf("cannot collect %s: %w", name, errs[i])
+		}
+		s.skipped = append(s.skipped, recording.Skipped{Name: name, Reason: errs[i].Error()})
+		if refused == nil {
+			refused = errs[i]
+		}
+	}
+	return refused, nil
+}
+
 // attach opens one of the collectors that need the kernel.
 func (s *Session) attach(name string) (collector, error) {
 	if s.process == nil {
@@ -157,13 +185,6 @@ func (s *Session) attach(name string) (collector, error) {
 	}
 	if err := capability.Preflight(name, s.process.UID); err != nil {
 		return nil, err
-	}
-	if s.binary == nil {
-		b, err := symbolize.Open(s.process.Exe)
-		if err != nil {
-			return nil, err
-		}
-		s.binary = b
 	}
 	if name == recording.Waits {
 		return gowait.Open(s.process, s.binary, gowait.Options{

@@ -39,8 +39,7 @@ type Result struct {
 	Rate     int     // asked for
 	Measured float64 // without an observer, waits a second of CPU time
 	Ratios   []float64
-	CPU      float64 // the observer's own, a share of a core
-	Missing  string  // why it could not run
+	Missing  string // why it could not run
 }
 
 // Ratio is the geometric mean over the rounds with its 95 % interval.
@@ -99,7 +98,7 @@ func (b *Bench) atRate(ctx context.Context, exe string, rate int) ([]Result, err
 			if err != nil {
 				return nil, err
 			}
-			observed, cpu, err := b.observe(ctx, t, o)
+			observed, err := b.observe(ctx, t, o)
 			if errors.Is(err, errMissing) {
 				r.Missing = err.Error()
 				continue
@@ -113,7 +112,6 @@ func (b *Bench) atRate(ctx context.Context, exe string, rate int) ([]Result, err
 			}
 			bare = append(bare, before, after)
 			r.Ratios = append(r.Ratios, observed/math.Sqrt(before*after))
-			r.CPU += cpu / float64(b.Rounds)
 			fmt.Fprintf(b.Log, "%d/s %s %.4f\n", rate, o.name, r.Ratios[len(r.Ratios)-1])
 		}
 	}
@@ -124,20 +122,14 @@ func (b *Bench) atRate(ctx context.Context, exe string, rate int) ([]Result, err
 	return results, nil
 }
 
-// observe measures the target under an observer, and the observer's own CPU time as a
-// share of a core.
-func (b *Bench) observe(ctx context.Context, t *target, o observer) (rate, cpu float64, err error) {
+// observe measures the target under an observer.
+func (b *Bench) observe(ctx context.Context, t *target, o observer) (float64, error) {
 	stop, err := o.start(ctx)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	began := time.Now()
-	rate, err = t.rate(b.Window)
-	state, err2 := stop()
-	if state != nil {
-		cpu = (state.UserTime() + state.SystemTime()).Seconds() / time.Since(began).Seconds()
-	}
-	return rate, cpu, errors.Join(err, err2)
+	rate, err := t.rate(b.Window)
+	return rate, errors.Join(err, stop())
 }
 
 // target is a running program under test.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,22 +21,21 @@ import (
 // errMissing is the cause when an observer is not installed here.
 var errMissing = errors.New("not installed")
 
-// observer can be started on a target. What it returns stops it, and tells what it
-// used; nil for one inside the target.
+// observer can be started on a target. What it returns stops it.
 type observer struct {
 	name  string
-	start func(context.Context) (stop func() (*os.ProcessState, error), err error)
+	start func(context.Context) (stop func() error, err error)
 }
 
 // attachTime is how long observers that do not say when they are ready are given.
 const attachTime = 1500 * time.Millisecond
 
 // settleTime is how long contend looks at every wait before it keeps to its bound.
-const settleTime = 1500 * time.Millisecond
+const settleTime = 2500 * time.Millisecond
 
 func (b *Bench) observers(exe string, t *target) []observer {
-	record := func(args ...string) func(context.Context) (func() (*os.ProcessState, error), error) {
-		return func(ctx context.Context) (func() (*os.ProcessState, error), error) {
+	record := func(args ...string) func(context.Context) (func() error, error) {
+		return func(ctx context.Context) (func() error, error) {
 			out, ready := filepath.Join(b.Dir, "recording"), filepath.Join(b.Dir, "ready")
 			if err := os.RemoveAll(ready); err != nil {
 				return nil, err
@@ -44,27 +44,27 @@ func (b *Bench) observers(exe string, t *target) []observer {
 			return started(ctx, exec.CommandContext(ctx, b.Contend, args...), func(*bufio.Reader) error { return appears(ready) })
 		}
 	}
-	inside := func(profile string) func(context.Context) (func() (*os.ProcessState, error), error) {
-		return func(context.Context) (func() (*os.ProcessState, error), error) {
+	inside := func(profile string) func(context.Context) (func() error, error) {
+		return func(context.Context) (func() error, error) {
 			_, err := t.do(profile + " on")
-			return func() (*os.ProcessState, error) {
+			return func() error {
 				_, err := t.do(profile + " off")
-				return nil, err
+				return err
 			}, err
 		}
 	}
 	return []observer{
 		{"contend record --waits locks --collect waits --holders off", record("--waits", "locks", "--collect", "waits", "--holders", "off")},
 		{"contend record --waits locks --collect waits", record("--waits", "locks", "--collect", "waits")},
-		{"contend record", func(ctx context.Context) (func() (*os.ProcessState, error), error) {
+		{"contend record", func(ctx context.Context) (func() error, error) {
 			stop, err := record()(ctx)
 			time.Sleep(settleTime)
 			return stop, err
 		}},
-		{"bpftrace, the same job", func(ctx context.Context) (func() (*os.ProcessState, error), error) {
+		{"bpftrace, the same job", func(ctx context.Context) (func() error, error) {
 			return bpftrace(ctx, exe, t)
 		}},
-		{"offcputime (thread switches)", func(ctx context.Context) (func() (*os.ProcessState, error), error) {
+		{"offcputime (thread switches)", func(ctx context.Context) (func() error, error) {
 			path, err := exec.LookPath("offcputime")
 			if err != nil {
 				return nil, fmt.Errorf("%w: libbpf-tools", errMissing)
@@ -81,7 +81,7 @@ func (b *Bench) observers(exe string, t *target) []observer {
 }
 
 // started starts a command and waits until it is ready.
-func started(ctx context.Context, cmd *exec.Cmd, ready func(*bufio.Reader) error) (func() (*os.ProcessState, error), error) {
+func started(ctx context.Context, cmd *exec.Cmd, ready func(*bufio.Reader) error) (func() error, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -91,30 +91,25 @@ func started(ctx context.Context, cmd *exec.Cmd, ready func(*bufio.Reader) error
 		return nil, err
 	}
 	read := bufio.NewReader(out)
-	stop := func() (*os.ProcessState, error) {
+	stop := func() error {
 		if err := cmd.Process.Signal(unix.SIGINT); err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := read.WriteTo(discard{}); err != nil {
-			return nil, err
+		if _, err := read.WriteTo(io.Discard); err != nil {
+			return err
 		}
 		err := cmd.Wait()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && ctx.Err() == nil {
-			err = nil // interrupted, as it was asked to be
+			return nil // interrupted, as it was asked to be
 		}
-		return cmd.ProcessState, err
+		return err
 	}
 	if err := ready(read); err != nil {
-		_, err2 := stop()
-		return nil, errors.Join(err, err2)
+		return nil, errors.Join(err, stop())
 	}
 	return stop, nil
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // appears waits for a file, for ten seconds at most.
 func appears(path string) error {
@@ -144,7 +139,7 @@ uprobe:%[1]s:%[3]d /pid == %[4]s/ {
 BEGIN { printf("ready\n"); }
 `
 
-func bpftrace(ctx context.Context, exe string, t *target) (func() (*os.ProcessState, error), error) {
+func bpftrace(ctx context.Context, exe string, t *target) (func() error, error) {
 	path, err := exec.LookPath("bpftrace")
 	if err != nil {
 		return nil, fmt.Errorf("%w: bpftrace", errMissing)

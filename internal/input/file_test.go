@@ -119,6 +119,9 @@ func TestMoment(t *testing.T) {
 	if g := r.Goroutines; *g.Lock != 3 || *g.Handoff != 1 {
 		t.Errorf("lock %v, hand-off %v", *g.Lock, *g.Handoff)
 	}
+	if len(r.Elsewhere) != 1 || r.Elsewhere[0].WaitingAvg != 1 {
+		t.Errorf("%+v", r.Elsewhere)
+	}
 	if r.Totals.Contentions != 0 || r.Totals.OpenWaits != 4 {
 		t.Errorf("%+v", r.Totals)
 	}
@@ -187,6 +190,7 @@ func TestRefusals(t *testing.T) {
 		"empty":             {nil, "empty"},
 		"blank":             {[]byte(" \n\n"), "blank"},
 		"JSON":              {[]byte(" {\"schema\":1}"), "JSON"},
+		"a manifest":        {[]byte("{\n  \"schema\": 1,\n  \"start_mono_ns\": 5}"), "give the folder"},
 		"JSON, gzipped":     {zip([]byte("[1,2]")), "JSON"},
 		"HTML":              {[]byte("<!DOCTYPE html><html>404</html>"), "web page"},
 		"SVG":               {[]byte("<svg xmlns='x'>"), "SVG"},

@@ -69,6 +69,9 @@ func unreadBinary(head []byte) string {
 func unreadText(text []byte) string {
 	head := text[:min(len(text), sniffed)]
 	begins := bytes.TrimLeft(head, "\ufeff \t\r\n")
+	if bytes.HasPrefix(begins, []byte("{")) && bytes.Contains(head, []byte(`"start_mono_ns"`)) {
+		return "the manifest of a recording: give the folder that it is in"
+	}
 	for _, s := range foreignText {
 		if bytes.HasPrefix(begins, []byte(s.magic)) {
 			return "not a recording or a profile: " + s.what

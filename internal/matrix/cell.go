@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/google/pprof/profile"
 )
 
 // Toolchains are the releases that the matrix covers: of each minor the first and
@@ -140,8 +142,59 @@ func (m *Maker) profile(ctx context.Context, toolchain string) (string, error) {
 		return "", err
 	}
 	defer t.stop()
-	_, err = t.do("profile " + path)
-	return path, err
+	if _, err = t.do("profile " + path); err != nil {
+		return "", err
+	}
+	return path, m.heat(ctx, toolchain, path)
+}
+
+// heat adds to a profile that semrelease1 spends its time calling dequeue, as that of a
+// broker with contended locks says: the compiler then inlines it, so that no probe
+// can be put on it.
+func (m *Maker) heat(ctx context.Context, toolchain, path string) error {
+	out, err := m.command(ctx, toolchain, "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "src/runtime/sema.go")
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	line := func(with string) int64 {
+		before, _, _ := strings.Cut(string(text), with)
+		return int64(strings.Count(before, "\n") + 1)
+	}
+	p, err := readProfile(path)
+	if err != nil {
+		return err
+	}
+	var stack []*profile.Location
+	for _, f := range []struct {
+		name, start, at string
+	}{
+		{"runtime.(*semaRoot).dequeue", "func (root *semaRoot) dequeue(", "ps := &root.treap"},
+		{"runtime.semrelease1", "func semrelease1(", ":= root.dequeue(addr)"},
+	} {
+		function := &profile.Function{
+			ID: uint64(len(p.Function) + 1), Name: f.name, SystemName: f.name, Filename: source, StartLine: line(f.start),
+		}
+		location := &profile.Location{ID: uint64(len(p.Location) + 1), Line: []profile.Line{{Function: function, Line: line(f.at)}}}
+		p.Function, p.Location = append(p.Function, function), append(p.Location, location)
+		stack = append(stack, location)
+	}
+	most := make([]int64, len(p.SampleType))
+	for _, s := range p.Sample {
+		for i, v := range s.Value {
+			most[i] += v
+		}
+	}
+	p.Sample = append(p.Sample, &profile.Sample{Location: stack, Value: most})
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Write(f), f.Close())
 }
 
 func lastLine(b []byte) string {

@@ -21,6 +21,7 @@ const (
 const (
 	Waits   = "waits"   // goroutine waits, charged to the waiter's stack
 	Holders = "holders" // lock time charged to the stacks that held, or woke
+	Chains  = "chains"  // lock time charged to what the lock's holder waited for itself meanwhile
 	Parks   = "parks"   // goroutine waits other than for locks, of a part of the window: Collector.Parts
 	OffCPU  = "offcpu"  // thread off-CPU time
 	Mutex   = "mutex"   // the endpoint's mutex profile
@@ -38,6 +39,8 @@ const (
 	LabelState    = "state"     // offcpu: blocked, runnable, preempted
 	LabelCharge   = "charge"    // holders: "woke" or "held"
 	LabelLockAddr = "lock_addr" // numeric: address of the lock, class lock only
+	LabelHolder   = "holder"    // chains: site whose release ended the hold: "func file:line"
+	LabelOnAddr   = "on_addr"   // chains, numeric: address of the lock that the holder waited for
 	LabelDuration = "duration"  // numeric: power-of-two lower bound of the wait, ns
 	LabelMax      = "max"       // numeric: longest wait of the sample, ns
 	LabelOpen     = "open"      // "start" or "end": the wait was cut by that edge of the window

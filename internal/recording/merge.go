@@ -64,8 +64,10 @@ func Merge(all []*Recording) (*Merged, error) {
 			}
 			last := bursts
 			for _, s := range p.Sample {
-				for k, addr := range s.NumLabel[LabelLockAddr] {
-					s.NumLabel[LabelLockAddr][k] = int64(apart(uint64(addr), processes[i]))
+				for _, label := range []string{LabelLockAddr, LabelOnAddr} {
+					for k, addr := range s.NumLabel[label] {
+						s.NumLabel[label][k] = int64(apart(uint64(addr), processes[i]))
+					}
 				}
 				for k, n := range s.NumLabel[LabelBurst] { // numbered from 1 in each recording
 					s.NumLabel[LabelBurst][k] = n + bursts
@@ -104,7 +106,7 @@ func conflict(a, b *Recording) (string, error) {
 		{"counted operations", operationName(x), operationName(y)},
 		{"collectors", strings.Join(collectorNames(x), ", "), strings.Join(collectorNames(y), ", ")},
 	} {
-		if f.a != f.b {
+		if f.a != f.b && !(f.what == "builds" && unpadded(f.a) == unpadded(f.b)) {
 			return fmt.Sprintf("their %s differ: %s and %s", f.what, cmp.Or(f.a, "none"), cmp.Or(f.b, "none")), nil
 		}
 	}
@@ -130,6 +132,9 @@ func conflict(a, b *Recording) (string, error) {
 	}
 	return "", nil
 }
+
+// unpadded is a build ID without the zeros that some tools fill it up with.
+func unpadded(id string) string { return strings.TrimRight(id, "0") }
 
 func byName(all []Collector) []Collector {
 	return slices.SortedFunc(slices.Values(all), func(a, b Collector) int { return cmp.Compare(a.Name, b.Name) })

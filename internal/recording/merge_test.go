@@ -98,6 +98,19 @@ func TestMergeOfProcesses(t *testing.T) {
 	}
 }
 
+// Build IDs that differ by their padding are of one build (google/pprof#468).
+func TestMergeOfPaddedBuilds(t *testing.T) {
+	id := func(id string) func(*Manifest, *profile.Profile) {
+		return func(m *Manifest, _ *profile.Profile) { m.Target.BuildID = id }
+	}
+	if _, err := Merge([]*Recording{window(t, 1, 0, id("ab12")), window(t, 1, 1, id("ab1200000000"))}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Merge([]*Recording{window(t, 1, 0, id("ab12")), window(t, 1, 1, id("ab1300"))}); err == nil {
+		t.Error("two builds were merged")
+	}
+}
+
 // What a merged recording does not keep, it says; what it can keep, it keeps.
 func TestMergeOfResults(t *testing.T) {
 	with := func(n int) *Recording {

@@ -94,6 +94,15 @@ var facts = []struct {
 		}
 		return strings.Join(parts, "; ")
 	}},
+	{"observed in parts", func(m *recording.Manifest) string {
+		var parts []string
+		for _, c := range m.Collectors {
+			if t := c.Thinned; t != nil {
+				parts = append(parts, fmt.Sprintf("%s %s of %s, in %d", c.Name, duration(float64(t.ObservedNS)), duration(float64(m.DurationNS)), t.Parts))
+			}
+		}
+		return strings.Join(parts, "; ")
+	}},
 	{"every wait captured for", func(m *recording.Manifest) string {
 		var parts []string
 		for _, c := range m.Collectors {

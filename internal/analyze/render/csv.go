@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"contend/internal/analyze"
@@ -15,9 +16,12 @@ import (
 //
 //	lock, instance  name kind class delay_ns contentions share waiting_avg held_up_share delay_per_op_ns
 //	                runqueue_ns instances mean_ns p50_ns p99_ns max_ns open_waits
+//	                hottest_share effective_instances held_in_io
 //	boundary        boundary blocker caller class delay_ns contentions share
 //	root, function  name delay_ns contentions share
 //	waker           lock waker delay_ns contentions share (of the lock's delay)
+//	holder          lock holder delay_ns share low high waited_for
+//	pair            lock waiter waker delay_ns contentions share (of the lock's delay)
 //
 // and for a diff, whatever the table,
 //
@@ -27,8 +31,12 @@ import (
 //	baseline_held_up_share candidate_held_up_share note
 func reportCSV(w io.Writer, r *analyze.Report, by string) error {
 	switch by {
-	case "", "lock", "instance":
+	case "", analyze.ByLock, analyze.ByInstance:
 		return lockCSV(w, r.Locks)
+	case analyze.ByHolder:
+		return holderCSV(w, r.Locks)
+	case analyze.ByPair:
+		return pairCSV(w, r.Locks)
 	case "boundary":
 		return boundaryCSV(w, r.Boundaries)
 	case "root":
@@ -43,12 +51,36 @@ func reportCSV(w io.Writer, r *analyze.Report, by string) error {
 
 func lockCSV(w io.Writer, locks []analyze.Lock) error {
 	rows := [][]string{{"name", "kind", "class", "delay_ns", "contentions", "share", "waiting_avg", "held_up_share", "delay_per_op_ns",
-		"runqueue_ns", "instances", "mean_ns", "p50_ns", "p99_ns", "max_ns", "open_waits"}}
+		"runqueue_ns", "instances", "mean_ns", "p50_ns", "p99_ns", "max_ns", "open_waits", "hottest_share", "effective_instances", "held_in_io"}}
 	for i := range locks {
 		l := &locks[i]
 		rows = append(rows, []string{csvName(l.Name), csvName(l.Kind), csvName(l.Class), exact(l.DelayNS), exact(l.Contentions), raw(l.Share),
 			raw(l.WaitingAvg), optional(l.HeldUpShare), optional(l.DelayPerOpNS), exact(l.RunQueueNS), strconv.Itoa(l.Instances), raw(l.MeanNS),
-			exact(l.P50NS), exact(l.P99NS), exact(l.MaxNS), exact(l.OpenWaits)})
+			exact(l.P50NS), exact(l.P99NS), exact(l.MaxNS), exact(l.OpenWaits), "", "", optional(l.HeldInIO)})
+		if s, last := l.Spread, rows[len(rows)-1]; s != nil {
+			last[16], last[17] = raw(s.HottestShare), raw(s.Effective)
+		}
+	}
+	return writeCSV(w, rows)
+}
+
+func holderCSV(w io.Writer, locks []analyze.Lock) error {
+	rows := [][]string{{"lock", "holder", "delay_ns", "share", "low", "high", "waited_for"}}
+	for i := range locks {
+		l := &locks[i]
+		for _, h := range l.Holders {
+			rows = append(rows, []string{csvName(l.Name), csvName(h.Site), raw(h.Share * float64(l.DelayNS)), raw(h.Share), raw(h.Low), raw(h.High), csvName(waitedFor(l, h.Site))})
+		}
+	}
+	return writeCSV(w, rows)
+}
+
+func pairCSV(w io.Writer, locks []analyze.Lock) error {
+	rows := [][]string{{"lock", "waiter", "waker", "delay_ns", "contentions", "share"}}
+	for i := range locks {
+		for _, p := range locks[i].Pairs {
+			rows = append(rows, []string{csvName(locks[i].Name), csvName(p.Waiter), csvName(p.Waker), exact(p.DelayNS), exact(p.Contentions), raw(p.Share)})
+		}
 	}
 	return writeCSV(w, rows)
 }
@@ -80,11 +112,8 @@ func wakerCSV(w io.Writer, locks []analyze.Lock) error {
 }
 
 func diffCSV(w io.Writer, d *analyze.Diff, by string) error {
-	switch by {
-	case "":
-		by = "lock"
-	case "lock", "instance", "boundary", "root", "function", "waker":
-	default:
+	by = orWord(by, analyze.ByLock)
+	if !slices.Contains(analyze.Bys(), by) {
 		return unknownBy(by)
 	}
 	unit := "ns/s"

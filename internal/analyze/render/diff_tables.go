@@ -11,15 +11,13 @@ import (
 // diffTables are the tables of a comparison: one by --by, else the first screen's.
 func diffTables(d *analyze.Diff, o Options) ([]table, error) {
 	switch o.By {
-	case "boundary", "root", "function", "waker":
-		return []table{diffRows(d, o.By, o.Limit)}, nil
-	case "", "lock", "instance":
-		out := []table{diffLocks(d, o.Limit)}
+	case "", analyze.ByLock:
+		out := []table{diffLocks(d, o.Limit).from(o, analyze.ByLock)}
 		if o.full {
 			if w := workloadTable(d); len(w.rows) > 0 {
 				out = append(out, w)
 			}
-			out = append(out, diffRows(d, "boundary", o.few), diffRows(d, "root", o.few))
+			out = append(out, diffRows(d, "boundary", o.few).from(o, "boundary"), diffRows(d, "root", o.few).from(o, "root"))
 			if c := diffRows(d, "category", o.Limit); len(c.rows) > 0 {
 				out = append(out, c)
 			}
@@ -27,13 +25,17 @@ func diffTables(d *analyze.Diff, o Options) ([]table, error) {
 		}
 		return out, nil
 	}
-	return nil, unknownBy(o.By)
+	if !slices.Contains(analyze.Bys(), o.By) {
+		return nil, unknownBy(o.By)
+	}
+	return []table{diffRows(d, o.By, o.Limit).from(o, o.By)}, nil
 }
 
 func diffLocks(d *analyze.Diff, limit int) table {
 	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number(perTitle(d.Per, d.Operation)), number("held up"), text("verdict")}}
 	was, is := locksByName(d.Baseline), locksByName(d.Candidate)
 	total, spelled := 0, 0
+	var shown []*analyze.Row
 	rare := onlyRare(d.Rows)
 	for i := range d.Rows {
 		r := &d.Rows[i]
@@ -53,7 +55,9 @@ func diffLocks(d *analyze.Diff, limit int) table {
 		}
 		row.more, row.histograms = lockMore(was[cmp.Or(r.MovedFrom, r.Name)], is[r.Name])
 		t.rows = append(t.rows, row)
+		shown = append(shown, r)
 	}
+	t.source = diffCovering(d, analyze.ByLock, shown)
 	if total > len(t.rows) {
 		t.note = fmt.Sprintf("%s not shown", plural(total-len(t.rows), "more row"))
 	}
@@ -61,10 +65,37 @@ func diffLocks(d *analyze.Diff, limit int) table {
 	return t
 }
 
+// diffCovering says what share the rows shown are of all rows of their table, on either side.
+func diffCovering(d *analyze.Diff, by string, shown []*analyze.Row) string {
+	var part, whole [2]int64
+	for i := range d.Rows {
+		if r := &d.Rows[i]; r.By == by {
+			whole[0] += r.Baseline.DelayNS
+			whole[1] += r.Candidate.DelayNS
+		}
+	}
+	for _, r := range shown {
+		part[0] += r.Baseline.DelayNS
+		part[1] += r.Candidate.DelayNS
+	}
+	side := func(i int) string {
+		if whole[i] <= 0 {
+			return "none"
+		}
+		return percent(min(float64(part[i])/float64(whole[i]), 1)) + " of " + duration(float64(whole[i]))
+	}
+	if whole == [2]int64{} {
+		return ""
+	}
+	return "shows " + side(0) + " → " + side(1)
+}
+
 // onlyRare: where no lock had waits enough to be tested, an empty table would
 // hide what there is.
 func onlyRare(rows []analyze.Row) bool {
-	return !slices.ContainsFunc(rows, func(r analyze.Row) bool { return r.By == analyze.ByLock && r.Verdict != analyze.TooRare })
+	return !slices.ContainsFunc(rows, func(r analyze.Row) bool {
+		return r.By == analyze.ByLock && r.Verdict != analyze.TooRare && r.Verdict != "" // "": what a limit summed up
+	})
 }
 
 func diffLockCells(d *analyze.Diff, r *analyze.Row) []cell {
@@ -142,9 +173,11 @@ func power(r *analyze.Row) []detail {
 // diffRows is the table of rows other than locks; they recount the same time,
 // so they carry intervals and no verdicts.
 func diffRows(d *analyze.Diff, by string, limit int) table {
-	title := map[string]string{"boundary": "boundaries", "root": "roots", "function": "functions", "waker": "wakers", "category": "categories"}[by]
+	title := map[string]string{"instance": "instances", "boundary": "boundaries", "root": "roots", "function": "functions", "waker": "wakers",
+		"holder": "holders", "pair": "pairs", "category": "categories"}[by]
 	t := table{id: title, title: title, cols: []column{text(by), number("waiting"), number(perTitle(d.Per, d.Operation)), number("difference"), number("waits"), text("change")}}
 	var rest []analyze.Row
+	var shown []*analyze.Row
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		switch {
@@ -153,7 +186,13 @@ func diffRows(d *analyze.Diff, by string, limit int) table {
 			rest = append(rest, *r)
 		default:
 			t.rows = append(t.rows, row{cells: rowCells(d, r, named(short(r.Name))), details: movedDetail(r)})
+			shown = append(shown, r)
 		}
+	}
+	if by == analyze.ByFunction {
+		t.source = "functions overlap"
+	} else {
+		t.source = diffCovering(d, by, shown)
 	}
 	switch {
 	case len(rest) > 0 && by == "function": // on one stack there are several: they do not add up

@@ -107,7 +107,7 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 	stream := analyze.Lock{
 		Name: "github.com/nats-io/nats-server/v2/server.(*stream).mu", Kind: "rwmutex", Class: "lock",
 		DelayNS: ns(267e9), Contentions: 2_640_000, Share: 0.78, WaitingAvg: 8.9 * scale, HeldUpShare: pointer(min(0.61*scale*1.2, 0.88)),
-		DelayPerOpNS: pointer(101e3 * scale), RunQueueNS: ns(2e9), Instances: 3, MeanNS: 101e3 * scale, P50NS: 65536, P99NS: 1 << 20, MaxNS: 41e6, OpenWaits: 4,
+		DelayPerOpNS: pointer(101e3 * scale), RunQueueNS: ns(2e9), Instances: 3, Spread: &analyze.Spread{HottestShare: 0.9, Effective: 1.23}, MeanNS: 101e3 * scale, P50NS: 65536, P99NS: 1 << 20, MaxNS: 41e6, OpenWaits: 4,
 		Waiters: []analyze.Site{
 			{Site: "github.com/nats-io/nats-server/v2/server.(*stream).processInboundMsg /src/server/stream.go:4120", DelayNS: ns(259e9), Contentions: 2_500_000, Share: 0.97},
 			{Site: hostileNames[0] + " /src/x.go:1", DelayNS: ns(8e9), Contentions: 140_000, Share: 0.03}},
@@ -115,6 +115,11 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		Histogram: map[int64]int64{1024: 100, 2048: 900, 4096: 12000, 16384: 300000, 32768: 900000, 65536: 1100000, 131072: 300000,
 			1048576: 27000},
 	}
+	stream.HeldInIO = pointer(0.31)
+	stream.HolderWaits = []analyze.HolderWait{
+		{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "lock", Lock: hostileNames[8], Blocker: "sync.(*Mutex).Lock", Site: hostileNames[10] + " y.go:2", DelayNS: ns(160e9), Share: 0.6, Low: 0.55, High: 0.65},
+		{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "syscall", Blocker: "os.(*File).Sync", Site: "store.(*log).flush log.go:9", IO: true, DelayNS: ns(83e9), Share: 0.31, Low: 0.28, High: 0.35}}
+	stream.Pairs = []analyze.WaitPair{{Waiter: hostileNames[0] + " x.go:1", Waker: hostileNames[10] + " y.go:2", DelayNS: ns(267e9), Contentions: 2_640_000, Share: 1}}
 	if scale > 1 {
 		stream.Holders = []analyze.Holder{{Site: "server.(*stream).storeUpdates /src/server/stream.go:5001", Share: 0.71, Low: 0.67, High: 0.75}}
 		stream.Ceiling = pointer(1.14)
@@ -129,9 +134,20 @@ func fixtureReport(version string, scale float64) *analyze.Report {
 		Goroutines: analyze.Goroutines{Running: pointer(1.7), WaitingCPU: pointer(6.2 * scale), Lock: pointer(11.4 * scale), BackPressure: pointer(3.0 * scale * scale),
 			Handoff: pointer(2.3), Runtime: pointer(0.02), Idle: pointer(212 / scale)},
 		Locks: []analyze.Lock{stream},
+		Chains: []analyze.Chain{{Hops: []analyze.Hop{
+			{Name: stream.Name, DelayNS: stream.DelayNS, HolderWait: analyze.HolderWait{Holder: "server.(*stream).storeUpdates stream.go:5001", Class: "lock", Lock: hostileNames[8],
+				Blocker: "sync.(*Mutex).Lock", Site: hostileNames[10] + " /src/y.go:2", DelayNS: ns(160e9), Share: 0.6, Low: 0.55, High: 0.65}},
+			{Name: hostileNames[8], DelayNS: ns(9e9), HolderWait: analyze.HolderWait{Holder: hostileNames[8] + " y.go:3", Class: "syscall",
+				Blocker: "os.(*File).Sync", Site: "store.(*log).flush /src/log.go:9", IO: true, DelayNS: ns(8e9), Share: 0.89, Low: 0.89, High: 0.89}},
+		}}, {Cycle: true, Hops: []analyze.Hop{
+			{Name: hostileNames[0], DelayNS: ns(1e9), HolderWait: analyze.HolderWait{Class: "lock", Lock: hostileNames[0], DelayNS: ns(2e8), Share: 0.2, Low: 0.2, High: 0.2}},
+		}}},
 		Boundaries: []analyze.Boundary{
 			{Boundary: "github.com/nats-io/nats-server/v2/server.(*stream).processInboundMsg", Blocker: "sync.(*RWMutex).Lock", Caller: "server.(*client).readLoop", Class: "lock", DelayNS: ns(259e9), Contentions: 2_500_000, Share: 0.76}},
 		Roots: []analyze.Root{{Name: "github.com/nats-io/nats-server/v2/server.(*Server).startGoRoutine.func1", DelayNS: ns(300e9), Contentions: 4_900_000, Share: 0.87}},
+		Idle:  []analyze.Elsewhere{{Category: "idle", Rule: "net/http accept", Boundary: "main.serve", Blocker: "net.(*TCPListener).Accept", Class: "io", DelayNS: ns(6000e9), Contentions: 12, WaitingAvg: 200}},
+		HandedOver: []analyze.HandedOver{{Boundary: hostileNames[1], Blocker: "runtime.chanrecv1", Category: "idle", Rule: "worker loops", Waker: hostileNames[2] + " z.go:4", Wakes: 1000,
+			WaitNS: ns(5e9), RunQueueNS: ns(4e9)}},
 		Rules: []analyze.RuleTake{{Rule: "net/http accept", Category: "idle", DelayNS: ns(6000e9), Contentions: 12},
 			{Rule: "worker <select>", Category: "idle", DelayNS: ns(360e9), Contentions: 90_000},
 			{Rule: "jsOutQ.send", Category: "back-pressure", DelayNS: ns(80e9), Contentions: 70_000}},

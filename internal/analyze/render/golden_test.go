@@ -48,9 +48,9 @@ func TestGolden(t *testing.T) {
 				golden(t, command+"."+extensions[f], render(t, command, f, o))
 			})
 		}
-		for _, by := range []string{"boundary", "root", "waker"} {
+		for _, by := range []string{"boundary", "root", "waker", "holder", "pair", "instance"} {
 			t.Run(command+"/by-"+by, func(t *testing.T) {
-				golden(t, command+"-"+by+".txt", render(t, command, Text, Options{By: by, Limit: 5}))
+				golden(t, command+"-"+by+".txt", render(t, command, Text, Options{By: by, Limit: 5, Command: "contend " + command + " v2.11"}))
 			})
 		}
 	}

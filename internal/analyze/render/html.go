@@ -193,7 +193,7 @@ func pageTables(all []table) []pageTable {
 }
 
 func pageTableOf(t *table) pageTable {
-	out := pageTable{ID: t.id, Title: t.title, Note: t.note, Filter: len(t.rows) >= filterFrom && t.rows[0].cells[0].name}
+	out := pageTable{ID: t.id, Title: t.title, Note: joinNotes(t.note, t.reproduced()), Filter: len(t.rows) >= filterFrom && t.rows[0].cells[0].name}
 	for _, c := range t.cols {
 		out.Cols = append(out.Cols, pageColumn{c.title, c.text, c.extra})
 	}

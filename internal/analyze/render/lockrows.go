@@ -17,6 +17,7 @@ func lockDetails(l, was *analyze.Lock) []detail {
 	switch {
 	case len(l.Holders) > 0:
 		out = append(out, holderDetail(l.Holders[0], l, was))
+		out = append(out, meanwhileDetails(l)...)
 	case len(l.Wakers) > 0:
 		// Wakes alone cannot tell who held: see the design note on holders.
 		out = append(out, siteDetail("woken by", l.Wakers[0]))
@@ -24,6 +25,7 @@ func lockDetails(l, was *analyze.Lock) []detail {
 	if l.UnfinishedWaits > 0 {
 		out = append(out, unfinishedDetail(l))
 	}
+	out = append(out, instancesDetail(l)...)
 	if l.HeldUpNote != "" && l.HeldUpShare != nil {
 		out = append(out, detail{key: "held up", text: clean(l.HeldUpNote)})
 	}
@@ -60,17 +62,9 @@ func siteDetail(key string, s analyze.Site) detail {
 
 func holderDetail(h analyze.Holder, l, was *analyze.Lock) detail {
 	function, place := splitSite(h.Site)
-	share := percent(h.Share)
-	if half := max(h.High-h.Share, h.Share-h.Low); half > 0 {
-		margin := percent(half)
-		if h.Share >= 0.0995 { // as many decimals as the share itself
-			margin = fmt.Sprintf("%.0f %%", half*100)
-		}
-		share = percentNumber(h.Share) + " ± " + margin
-	}
 	d := detail{
 		key:  "holds",
-		text: fmt.Sprintf("%s of the wait, %s", share, duration(h.Share*float64(l.DelayNS))),
+		text: fmt.Sprintf("%s of the wait, %s", plusMinus(h.Share, h.Low, h.High), duration(h.Share*float64(l.DelayNS))),
 		name: function, tail: place,
 	}
 	if was != nil && len(was.Holders) > 0 && !slices.ContainsFunc(was.Holders, func(o analyze.Holder) bool { return o.Site == h.Site }) {
@@ -85,6 +79,7 @@ func lockMore(sides ...*analyze.Lock) (more []table, histograms []histogram) {
 	for _, kind := range []func(*analyze.Lock) table{
 		func(l *analyze.Lock) table { return siteTable("waiters", l.Waiters) },
 		func(l *analyze.Lock) table { return holderTable(l.Holders) },
+		holderWaitTable,
 		func(l *analyze.Lock) table { return siteTable("woken by", l.Wakers) },
 		pairTable,
 		instanceTable,
@@ -122,6 +117,20 @@ func holderTable(holders []analyze.Holder) table {
 	for _, h := range limited(holders, moreLimit) {
 		t.rows = append(t.rows, row{cells: []cell{named(shortSite(h.Site)), words(percent(h.Share)),
 			words(percentNumber(h.Low) + "–" + percent(h.High))}})
+	}
+	return t
+}
+
+// holderWaitTable is what the holders waited for meanwhile.
+func holderWaitTable(l *analyze.Lock) table {
+	t := table{title: "while the holder waited", cols: []column{text("held by"), text("waited for"), text("in"), number("share"), number("95 % interval")}}
+	for _, w := range limited(l.HolderWaits, moreLimit) {
+		what := w.Blocker
+		if w.Lock != "" {
+			what = w.Lock
+		}
+		t.rows = append(t.rows, row{cells: []cell{named(shortSite(w.Holder)), named(short(what)), named(shortSite(w.Site)), words(percent(w.Share)),
+			words(percentNumber(w.Low) + "–" + percent(w.High))}})
 	}
 	return t
 }

@@ -85,6 +85,12 @@ func (m *markdownWriter) table(t *table) {
 	if t.note != "" {
 		m.printf("\n%s\n", markdownText(t.note))
 	}
+	switch {
+	case t.command != "":
+		m.printf("\n%s: %s\n", markdownText(t.source), markdownName(t.command))
+	case t.source != "":
+		m.printf("\n%s\n", markdownText(t.source))
+	}
 }
 
 func (m *markdownWriter) cell(c cell) string {

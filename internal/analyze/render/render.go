@@ -45,11 +45,14 @@ func Formats() []Format {
 
 // Options are the choices of presentation.
 type Options struct {
-	By    string // the table under the first screen: lock, instance, boundary, root, waker, function; "" is lock
+	By    string // the table under the first screen, one of the analysis's By constants; "" is lock
 	Limit int    // rows a table shows; 0 means the format's default, negative means all
 	Color bool   // text only: ANSI colours
 	Width int    // text only: columns to fit into; 0 means 100
 	Flame string // svg, folded and speedscope: the flame graph's name; "" is the first, or for speedscope all
+	// Command is the command without --by, for the line that says how to have one
+	// table again; "" leaves it out.
+	Command string
 	// Reproduce are the commands that give this output again, one a line.
 	Reproduce []string
 	// Experiment adds the runs and arms of an experiment, where there was one.

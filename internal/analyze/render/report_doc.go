@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"contend/internal/analyze"
 	"contend/internal/recording"
@@ -48,6 +49,9 @@ func reportDocument(r *analyze.Report, o Options) (*document, error) {
 func reportVerdict(r *analyze.Report) verdict {
 	if len(r.Locks) == 0 && r.Profile == recording.OffCPU {
 		// A goroutine that waits for a lock seldom takes its thread off the CPU.
+		if r.Totals.BlockedNS == 0 && len(r.Idle) > 0 {
+			return verdict{word: "idle", text: "threads were off the CPU for want of work only; record waits to see locks"}
+		}
 		return verdict{word: "locks not captured", text: "threads off the CPU alone were; record waits to see locks"}
 	}
 	if len(r.Locks) == 0 {
@@ -61,7 +65,7 @@ func reportVerdict(r *analyze.Report) verdict {
 		}
 		return verdict{word: "leads", name: short(l.Name), text: s}
 	}
-	if all := lockWait(r); float64(all) < trifle*float64(r.Totals.WallNS) {
+	if all := lockTime(r); float64(all) < trifle*float64(r.Totals.WallNS) {
 		return verdict{word: "no contention", text: fmt.Sprintf("next to no lock contention in %s: %s in all, most of it for %s%s",
 			runsOf(r), duration(float64(all)), short(l.Name), modeNote(r))}
 	}
@@ -75,13 +79,6 @@ func reportVerdict(r *analyze.Report) verdict {
 // trifle is the share of the time, of one goroutine, below which waiting for locks is
 // not worth a headline.
 const trifle = 0.001
-
-func lockWait(r *analyze.Report) (ns int64) {
-	for _, l := range r.Locks {
-		ns += l.DelayNS
-	}
-	return ns
-}
 
 // modeNote reminds what the capture could not have seen.
 func modeNote(r *analyze.Report) string {
@@ -98,11 +95,23 @@ func modeNote(r *analyze.Report) string {
 func elsewhereTable(r *analyze.Report, limit int) table {
 	t := table{id: "elsewhere", title: "back-pressure and hand-off", cols: []column{text("boundary"), text("blocked in"), text("what"),
 		number("waiting"), number("wait"), number("waits")}}
-	for _, e := range limited(r.Elsewhere, limit) {
+	var shown, whole int64
+	for i, e := range r.Elsewhere {
+		whole += e.DelayNS
+		if limit >= 0 && i >= limit {
+			continue
+		}
+		shown += e.DelayNS
 		t.rows = append(t.rows, row{cells: []cell{named(short(e.Boundary)), named(short(e.Blocker)), words(clean(e.Category)),
 			figure(average(waiting(e.WaitingAvg, r)), e.WaitingAvg), figure(duration(float64(e.DelayNS)), float64(e.DelayNS)),
 			waits(r, e.Contentions)}})
 	}
+	for _, o := range r.Omitted {
+		if o.Table == "elsewhere" {
+			whole += o.DelayNS
+		}
+	}
+	t.source = covering(shown, whole, "back-pressure and hand-off")
 	t.note = leftOut(r, "elsewhere", len(r.Elsewhere), len(t.rows))
 	if r.Parts != nil {
 		t.note = joinNotes(t.note, "captured for "+window(float64(r.Parts.WallNS)))
@@ -125,6 +134,9 @@ func reportFacts(r *analyze.Report) []string {
 		out = append(out, count(float64(*r.Totals.Operations)/(float64(r.Totals.WallNS)/1e9))+" "+rateUnit(operationOf(r)))
 	}
 	if s := captured(r); s != "" {
+		out = append(out, s)
+	}
+	if s := handedOverFact(r); s != "" && !slowHandOvers(r) {
 		out = append(out, s)
 	}
 	return out
@@ -156,26 +168,46 @@ func operationOf(r *analyze.Report) string {
 // reportTables are the tables of a report: one by --by, else the first screen's.
 func reportTables(r *analyze.Report, o Options) ([]table, error) {
 	switch o.By {
-	case "boundary":
-		return []table{boundaryTable(r, o.Limit)}, nil
-	case "root":
-		return []table{rootTable(r, "roots", "root", r.Roots, o.Limit)}, nil
-	case "function":
-		return []table{rootTable(r, "functions", "function", r.Functions, o.Limit)}, nil
-	case "waker":
+	case analyze.ByBoundary:
+		return []table{boundaryTable(r, o.Limit).from(o, o.By)}, nil
+	case analyze.ByRoot:
+		return []table{rootTable(r, "roots", "root", r.Roots, o.Limit).from(o, o.By)}, nil
+	case analyze.ByFunction:
+		return []table{rootTable(r, "functions", "function", r.Functions, o.Limit).from(o, o.By)}, nil
+	case analyze.ByWaker:
 		if len(r.Wakers) > 0 {
-			return []table{rootTable(r, "wakers", "woken by", r.Wakers, o.Limit)}, nil
+			return []table{rootTable(r, "wakers", "woken by", r.Wakers, o.Limit).from(o, o.By)}, nil
 		}
-		return []table{wakerTable(r.Locks, o.Limit)}, nil
-	case "", "lock", "instance":
-		out := []table{lockTable(r, o.Limit), boundaryTable(r, o.few)}
+		return []table{wakerTable(r, o.Limit).from(o, o.By)}, nil
+	case analyze.ByHolder:
+		return []table{holdersTable(r, o.Limit).from(o, o.By)}, nil
+	case analyze.ByPair:
+		return []table{pairsTable(r, o.Limit).from(o, o.By)}, nil
+	case "", analyze.ByLock, analyze.ByInstance:
+		var out []table
+		idle := r.Totals.BlockedNS == 0 && len(r.Idle) > 0
+		if len(r.Locks) > 0 || !idle || r.Profile != recording.OffCPU {
+			out = append(out, lockTable(r, o.Limit).from(o, orWord(o.By, analyze.ByLock)))
+		}
+		if len(r.Chains) > 0 {
+			out = append(out, chainTable(r, o.few).from(o, ""))
+		}
+		if len(r.Boundaries) > 0 || !idle {
+			out = append(out, boundaryTable(r, o.few).from(o, analyze.ByBoundary))
+		}
 		if len(r.Elsewhere) > 0 {
-			out = append(out, elsewhereTable(r, o.few))
+			out = append(out, elsewhereTable(r, o.few).from(o, ""))
+		}
+		if len(r.HandedOver) > 0 && (o.full || slowHandOvers(r)) {
+			out = append(out, handedOverTable(r, o.few).from(o, ""))
+		}
+		if len(r.Idle) > 0 && (o.full || idle) {
+			out = append(out, idleTable(r, o.few).from(o, ""))
 		}
 		if o.full {
-			out = append(out, rootTable(r, "roots", "root", r.Roots, o.few))
+			out = append(out, rootTable(r, "roots", "root", r.Roots, o.few).from(o, analyze.ByRoot))
 			if len(r.Categories) > 0 {
-				out = append(out, rootTable(r, "categories", "category", r.Categories, o.Limit))
+				out = append(out, rootTable(r, "categories", "category", r.Categories, o.Limit).from(o, ""))
 			}
 		}
 		return out, nil
@@ -184,13 +216,53 @@ func reportTables(r *analyze.Report, o Options) ([]table, error) {
 }
 
 func unknownBy(by string) error {
-	return fmt.Errorf("unknown table %q; choose lock, instance, boundary, root, waker or function", by)
+	return fmt.Errorf("unknown table %q; choose one of %s", by, strings.Join(analyze.Bys(), ", "))
+}
+
+// from adds the command that gives the table alone; by "" is the whole output's.
+func (t table) from(o Options, by string) table {
+	if o.Command == "" {
+		return t
+	}
+	command := clean(o.Command)
+	if by == "" {
+		by = o.By
+	}
+	if by != "" {
+		command += " --by " + by
+	}
+	t.source, t.command = orWord(t.source, "all there is"), command
+	return t
+}
+
+// covering says what share of what the rows are.
+func covering(shown, whole int64, what string) string {
+	if whole <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("shows %s of %s of %s", percent(min(float64(shown)/float64(whole), 1)), duration(float64(whole)), what)
+}
+
+// lockTime is the time of all rows that the lock table has or had.
+func lockTime(r *analyze.Report) int64 {
+	var sum int64
+	for i := range r.Locks {
+		sum += r.Locks[i].DelayNS
+	}
+	for _, o := range r.Omitted {
+		if o.Table == "locks" {
+			sum += o.DelayNS
+		}
+	}
+	return sum
 }
 
 func lockTable(r *analyze.Report, limit int) table {
+	var shown int64
+	many := false
 	op := operationOf(r)
 	t := table{id: "locks", title: "locks", cols: []column{text("lock"), number("waiting"), number("wait"), number(perTitle("operation", orWord(op, "operation"))),
-		number("held up"), number("waits"), extra(number("mean")), extra(number("p99")), number("max")}}
+		extra(number("instances")), number("held up"), number("waits"), extra(number("mean")), extra(number("p99")), number("max")}}
 	for i := range limited(r.Locks, limit) {
 		l := &r.Locks[i]
 		row := row{cells: []cell{
@@ -198,6 +270,7 @@ func lockTable(r *analyze.Report, limit int) table {
 			figure(average(waiting(l.WaitingAvg, r)), l.WaitingAvg),
 			figure(duration(float64(l.DelayNS)), float64(l.DelayNS)),
 			optionalDuration(l.DelayPerOpNS),
+			instancesCell(l),
 			optionalShare(l.HeldUpShare),
 			lockWaits(r, l),
 			meanCell(r, l),
@@ -207,10 +280,15 @@ func lockTable(r *analyze.Report, limit int) table {
 		}}
 		if i < detailedRows {
 			row.details = lockDetails(l, nil)
+		} else {
+			row.details = instancesDetail(l)
 		}
 		row.more, row.histograms = lockMore(l)
 		t.rows = append(t.rows, row)
+		shown += l.DelayNS
+		many = many || l.Instances > 1
 	}
+	t.source = covering(shown, lockTime(r), "waits for locks and groups")
 	t.note = leftOut(r, "locks", len(r.Locks), len(t.rows))
 	if len(r.Locks) == 0 {
 		t.note = "no lock contention seen" + modeNote(r)
@@ -218,6 +296,9 @@ func lockTable(r *analyze.Report, limit int) table {
 		t.note = joinNotes(t.note, "this profile charges waits to the site that unlocked, not to the one that waited")
 	}
 	t.note = joinNotes(t.note, holdingNote(r.Holding))
+	if !many {
+		t = t.without(4)
+	}
 	if r.Totals.Operations == nil {
 		t = t.without(3)
 	}
@@ -305,27 +386,41 @@ func optionalShare(share *float64) cell {
 func boundaryTable(r *analyze.Report, limit int) table {
 	t := table{id: "boundaries", title: "boundaries: where application code blocks", cols: []column{text("boundary"), text("blocked in"), extra(text("called from")), text("class"),
 		number("wait"), number("share"), number("waits")}}
+	var shown int64
 	for _, b := range limited(r.Boundaries, limit) {
+		shown += b.DelayNS
 		t.rows = append(t.rows, row{cells: []cell{named(short(b.Boundary)), named(short(b.Blocker)), named(short(b.Caller)), words(clean(b.Class)),
 			figure(duration(float64(b.DelayNS)), float64(b.DelayNS)), figure(percent(b.Share), b.Share),
 			waits(r, b.Contentions)}})
 	}
 	t.note = leftOut(r, "boundaries", len(r.Boundaries), len(t.rows))
+	t.source = covering(shown, r.Totals.BlockedNS, "blocked time")
 	return t
 }
 
 func rootTable(rep *analyze.Report, id, what string, all []analyze.Root, limit int) table {
 	t := table{id: id, title: id, cols: []column{text(what), number("wait"), number("share"), number("waits")}}
+	var shown int64
 	for _, r := range limited(all, limit) {
+		shown += r.DelayNS
 		t.rows = append(t.rows, row{cells: []cell{named(short(r.Name)), figure(duration(float64(r.DelayNS)), float64(r.DelayNS)),
 			figure(percent(r.Share), r.Share), waits(rep, r.Contentions)}})
 	}
 	t.note = leftOut(rep, id, len(all), len(t.rows))
+	switch id {
+	case "functions": // on one stack there are several
+		t.source = fmt.Sprintf("functions overlap, of %s of blocked time", duration(float64(rep.Totals.BlockedNS)))
+	case "wakers":
+		t.source = covering(shown, lockTime(rep), "waits for locks and groups")
+	default:
+		t.source = covering(shown, rep.Totals.BlockedNS, "blocked time")
+	}
 	return t
 }
 
 // wakerTable lists lock × waker.
-func wakerTable(locks []analyze.Lock, limit int) table {
+func wakerTable(r *analyze.Report, limit int) table {
+	locks, shown := r.Locks, int64(0)
 	t := table{id: "wakers", title: "wakers: whose release ended the waits", cols: []column{text("lock"), text("woken by"), number("wait"), number("of the lock"), number("waits")}}
 	total := 0
 	for i := range locks {
@@ -334,11 +429,13 @@ func wakerTable(locks []analyze.Lock, limit int) table {
 			if limit >= 0 && total > limit {
 				continue
 			}
+			shown += s.DelayNS
 			t.rows = append(t.rows, row{cells: []cell{named(short(locks[i].Name)), named(shortSite(s.Site)), figure(duration(float64(s.DelayNS)), float64(s.DelayNS)),
 				figure(percent(s.Share), s.Share), figure(count(float64(s.Contentions)), float64(s.Contentions))}})
 		}
 	}
 	t.note = leftOver(total, len(t.rows))
+	t.source = covering(shown, lockTime(r), "waits for locks and groups")
 	return t
 }
 

@@ -38,11 +38,21 @@ type verdict struct {
 
 // table is a table of any kind. Its first column is the name.
 type table struct {
-	id    string // unique in the document, a plain word
-	title string
-	cols  []column
-	rows  []row
-	note  string // printed under it
+	id      string // unique in the document, a plain word
+	title   string
+	cols    []column
+	rows    []row
+	note    string // printed under it
+	source  string // what share of what the table shows
+	command string // that gives it alone
+}
+
+// reproduced is what share of what a table shows, and the command that gives it alone.
+func (t *table) reproduced() string {
+	if t.command == "" {
+		return t.source
+	}
+	return t.source + ": " + t.command
 }
 
 type column struct {

@@ -220,6 +220,14 @@ func (t *textWriter) table(tb *table) {
 	if tb.note != "" {
 		t.hanging("", 0, tb.note)
 	}
+	switch one := tb.reproduced(); {
+	case one == "":
+	case tb.command == "" || utf8.RuneCountInString(one) <= t.width:
+		t.hanging("", 0, one)
+	default: // a command stays whole, to be copied
+		t.hanging("", 0, tb.source+":")
+		t.line("  " + tb.command)
+	}
 }
 
 // row prints a row's cells. A name longer than its column goes on below, in the

@@ -148,6 +148,7 @@ func (a *allgs) check(r reasons) error {
 		return err
 	}
 	ids := make(map[uint64]bool)
+	known := false // one of the first
 	buf := make([]byte, gSize(a.layout))
 	for _, g := range list[:min(len(list), 1000)] {
 		// It may be changing: a second look decides.
@@ -166,9 +167,19 @@ func (a *allgs) check(r reasons) error {
 		if a.status(buf) == statusWaiting {
 			ids[word(buf, int(a.layout.Goid))] = true
 		}
+		if goid := word(buf, int(a.layout.Goid)); goid > 0 && goid <= lastFirst {
+			known = true
+		}
+	}
+	if !known {
+		return errors.New("the runtime's fields are not where this version of Go has them: no goroutine has the id of one of the first")
 	}
 	return a.checkThreads(list[:min(len(list), 1000)])
 }
+
+// The runtime starts goroutines of its own after that of main.main, which has the id 1;
+// they never end (src/runtime/proc.go, main).
+const lastFirst = 8
 
 func (a *allgs) wrong(g uint64, buf []byte, r reasons, ids map[uint64]bool) string {
 	l := a.layout
@@ -184,7 +195,7 @@ func (a *allgs) wrong(g uint64, buf []byte, r reasons, ids map[uint64]bool) stri
 	reason, goid := int(buf[l.Waitreason]), word(buf, int(l.Goid))
 	lo, hi, sp := word(buf, 0), word(buf, int(l.StackHi)), word(buf, int(l.SchedSP))
 	switch {
-	case reason >= len(r):
+	case reason == 0 || reason >= len(r):
 		return fmt.Sprintf("wait reason %d of %d", reason, len(r))
 	case sp < lo || sp >= hi:
 		return fmt.Sprintf("stack pointer %#x outside its stack, %#x to %#x", sp, lo, hi)

@@ -35,6 +35,26 @@ func BenchmarkHit(b *testing.B) {
 	r.do(b, "unload")
 }
 
+// BenchmarkHolderHit is what the probes of a burst cost a hit.
+func BenchmarkHolderHit(b *testing.B) {
+	r := startTarget(b)
+	c := r.attach(b, Options{Holders: HoldersExact})
+	r.do(b, "load 4 1 1ms")
+	progs := map[string]*ebpf.Program{
+		"release": c.objects.GowaitRelease, "absence": c.objects.GowaitAbsence, "queue": c.objects.GowaitQueue, "dequeue": c.objects.GowaitDequeue,
+	}
+	if _, err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	before := programStats(b, progs)
+	b.ResetTimer()
+	until := before["release"].RunCount + uint64(b.N)
+	eventually(b, "the load releases", func() bool { return programStats(b, progs)["release"].RunCount >= until })
+	b.StopTimer()
+	reportHits(b, before, programStats(b, progs))
+	r.do(b, "unload")
+}
+
 // BenchmarkParkHit gives the cost of one hit of each probe of the parks, while
 // goroutines pass a value around by channels and read from the network.
 func BenchmarkParkHit(b *testing.B) {

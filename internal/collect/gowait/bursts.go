@@ -56,26 +56,22 @@ type bursts struct {
 	length  int64 // their time so far: the burst clock, ns
 	grace   int64 // time that probes stayed after them, ns
 
-	groups    []heldSums // of groupSize bursts each
+	groups    []burstSums // of groupSize bursts each
 	groupSize int
-	seen      heldSums // all groups together
+	seen      burstSums // all groups together
 
-	before ebpf.ProgramStats // of the program, at the start of the window
+	before ebpf.ProgramStats // of the bursts' programs, at the start of the window
 
 	stop   int64 // of the window, ns; set before cancel
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-type heldSums map[bpf.GowaitHeldKey]bpf.GowaitHeldSum
-
 // startHolders begins the bursts of a window that starts at a reading of the clock.
 func (c *Collector) startHolders(start int64) error {
-	b := &bursts{groupSize: 1, seen: heldSums{}}
+	b := &bursts{groupSize: 1, seen: newBurstSums()}
 	c.window.bursts = b
-	if before, err := c.objects.GowaitRelease.Stats(); err == nil {
-		b.before = *before
-	}
+	b.before, _ = c.burstStats()
 	switch c.holders() {
 	case HoldersOff:
 		return c.setBurst(math.MaxInt64, math.MaxInt64, 0, 0)
@@ -145,10 +141,23 @@ func (c *Collector) stopHolders(stop int64) {
 	}
 }
 
+// burstStats is what the programs that only run in bursts have taken so far.
+func (c *Collector) burstStats() (sum ebpf.ProgramStats, err error) {
+	for _, prog := range []*ebpf.Program{c.objects.GowaitRelease, c.objects.GowaitAbsence} {
+		stats, err := prog.Stats()
+		if err != nil {
+			return sum, err
+		}
+		sum.Runtime += stats.Runtime
+		sum.RunCount += stats.RunCount
+	}
+	return sum, nil
+}
+
 // affordsBurst reports whether bursts have cost less than they may by the end of the
 // period that is under way.
 func (c *Collector) affordsBurst(b *bursts) bool {
-	stats, err := c.objects.GowaitRelease.Stats()
+	stats, err := c.burstStats()
 	if err != nil {
 		return true // not known
 	}
@@ -261,21 +270,15 @@ func (c *Collector) readHeld(b *bursts) error {
 	if b.n == 0 {
 		return nil
 	}
-	group := heldSums{}
-	err := each(c.objects.Held, func(k bpf.GowaitHeldKey, v bpf.GowaitHeldSum) {
-		old := b.seen[k]
-		b.seen[k] = v
-		if v.Delay > old.Delay {
-			group[k] = bpf.GowaitHeldSum{Count: v.Count - old.Count, Delay: v.Delay - old.Delay}
-		}
-	})
+	group := newBurstSums()
+	err := errors.Join(gained(c.objects.Held, b.seen.held, group.held), gained(c.objects.Hops, b.seen.hops, group.hops))
 	b.addGroup(group)
 	return err
 }
 
 // addGroup adds a burst's sums, and bounds the number of groups: twice as many
 // bursts in half as many groups are as good for an interval.
-func (b *bursts) addGroup(g heldSums) {
+func (b *bursts) addGroup(g burstSums) {
 	if last := (b.n - 1) / b.groupSize; last < len(b.groups) {
 		b.groups[last].merge(g)
 	} else {
@@ -294,13 +297,6 @@ func (b *bursts) addGroup(g heldSums) {
 	}
 	b.groups = halved
 	b.groupSize *= 2
-}
-
-func (s heldSums) merge(o heldSums) {
-	for k, v := range o {
-		old := s[k]
-		s[k] = bpf.GowaitHeldSum{Count: old.Count + v.Count, Delay: old.Delay + v.Delay}
-	}
 }
 
 // detach takes probes out. The kernel does that at once, but then waits for a grace

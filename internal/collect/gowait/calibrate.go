@@ -47,7 +47,7 @@ func (c *Collector) trapCost() (cost time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	l, err := self.attachOne(exe, prog, point.Offset)
+	l, err := self.attachOne(exe, prog, point.Offset, 0)
 	if err != nil {
 		return 0, err
 	}

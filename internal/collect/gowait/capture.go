@@ -125,6 +125,7 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 	open := h.addOpen()
 	unseen := h.addUnseen()
 	h.addHeld()
+	chains := h.chains(b, bias, started)
 	parked := h.addParts(b, bias, started)
 
 	counts := s.counts.manifest()
@@ -161,6 +162,9 @@ func (s *snapshot) capture(b *symbolize.Binary, bias uint64, started time.Time) 
 			ProbeHits: s.counts[bpf.GowaitCounterC_ENTERED],
 			BPFRunNS:  s.runNS,
 		},
+	}
+	if chains != nil {
+		rec.Profiles[recording.Chains] = chains
 	}
 	parked.describe(rec)
 	return rec

@@ -63,7 +63,7 @@ func splitWait(stack []*profile.Location) ([]*profile.Location, kind) {
 
 // splitWake does the same for a waker's stack.
 func splitWake(stack []*profile.Location) []*profile.Location {
-	for len(stack) > 1 && (isOneOf(stack[0], "runtime.semrelease1") ||
+	for len(stack) > 1 && (isOneOf(stack[0], funcRelease) ||
 		strings.HasSuffix(outermost(stack[0]), ".runtime_Semrelease")) {
 		stack = stack[1:]
 	}

@@ -41,6 +41,7 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_PARKED:       {name: counterParked},              // of those, that had to wait: the others won by spinning
 	bpf.GowaitCounterC_BUSY_LOCKS:   {name: "busy_locks"},               // releases whose time the next one was charged
 	bpf.GowaitCounterC_LOST_CHARGES: {name: "lost_charges", lost: true}, // releases for which there was no room
+	bpf.GowaitCounterC_LOST_HOPS:    {name: "lost_hops", lost: true},    // of holders' own waits, for which there was no room
 }
 
 const (

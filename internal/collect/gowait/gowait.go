@@ -81,6 +81,7 @@ type Collector struct {
 	noRun error // why time on the run queue is not captured, or nil
 
 	probes     probes
+	absences   absences
 	burstSlots [2]bpf.GowaitBurst
 	burstSlot  uint32                // the current one
 	closing    sync.WaitGroup        // links of former bursts
@@ -134,7 +135,12 @@ func Open(p *target.Process, b *symbolize.Binary, o Options) (*Collector, error)
 	if err := c.verify(layout); err != nil {
 		return nil, err
 	}
+	c.absences = findAbsences(b, layout, p.Bias)
+	c.absences.missing = errors.Join(c.absences.missing, c.unverified)
 	c.table, c.blind = findSemtable(p, b, layout)
+	if (probes.queueSlot != 0 || probes.dequeueSlot != 0) && c.table == nil {
+		return nil, &TargetError{fmt.Sprintf("%s or %s is inlined into its caller, and the table of semaphores is not found: %v", funcQueue, funcDequeue, c.blind)}
+	}
 	c.attach = attachPerfEvent
 	if !o.perfEvents && haveUprobeMulti() {
 		c.attach = attachUprobeMulti
@@ -187,7 +193,11 @@ func (c *Collector) load(layout bpf.GowaitGoLayout) error {
 	}
 	variables := map[string]any{
 		bpf.GowaitVarLayout:            layout,
-		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 4 * 3,
+		bpf.GowaitVarAbsenceLayout:     c.absences.layout,
+		bpf.GowaitVarWaitSumsWithWaker: c.options.Waits / 2,
+	}
+	if c.table != nil {
+		variables[bpf.GowaitVarSemtable] = c.table.addr
 	}
 	if err := errors.Join(c.describeTarget(spec), setVariables(spec, variables)); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (h *harvest) addHeld() {
 		if h.exact {
 			burst = 0
 		}
-		for k, v := range group {
+		for k, v := range group.held {
 			parts[k.Sema] = append(parts[k.Sema], heldPart{burst, k.Stack, v})
 		}
 	}
@@ -43,9 +43,7 @@ func (h *harvest) addHeld() {
 			continue // WaitGroups have wakers, but no holders
 		}
 		key.charge = recording.ChargeHeld
-		waited := int64(h.closed(l).Waited)
-		sampled := int64(sampledAt(l, h.bursts.length))
-		scale := float64(waited) / float64(max(sampled, 1))
+		waited, scale := int64(h.closed(l).Waited), h.burstScale(l)
 		rest := waited
 		for _, p := range parts[sema] {
 			delay := min(int64(math.Round(float64(p.sum.Delay)*scale)), rest)
@@ -58,6 +56,11 @@ func (h *harvest) addHeld() {
 			h.holders.add(key, values{delay: rest})
 		}
 	}
+}
+
+// burstScale is a lock's waiting time in the window by that in bursts.
+func (h *harvest) burstScale(l bpf.GowaitLockState) float64 {
+	return float64(h.closed(l).Waited) / float64(max(sampledAt(l, h.bursts.length), 1))
 }
 
 // describeHolders says in the manifest how holders were captured.
@@ -84,6 +87,9 @@ func (c *Collector) describeHolders(rec *recording.Capture) {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("who held a lock is not captured: the window ended before the first burst, which comes within %s", burstPeriod))
 	}
 	settings["holders"] += "," + recording.ChargeHeld
+	if c.absences.missing != nil {
+		rec.Warnings = append(rec.Warnings, "what holders waited for themselves is not captured: "+c.absences.missing.Error())
+	}
 	settings["holders_mode"] = c.options.Holders
 	rec.Collector.Counters[counterBursts] = int64(b.n)
 	rec.Collector.Counters[counterSkippedBursts] = int64(b.skipped)

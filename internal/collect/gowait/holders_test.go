@@ -177,7 +177,7 @@ func TestOutlastedBurst(t *testing.T) {
 	for _, l := range c.snapshot.locks {
 		waited += sampledAt(l, b.length)
 	}
-	for _, v := range b.seen {
+	for _, v := range b.seen.held {
 		charged += v.Delay
 	}
 	if first := 5 * uint64(length); waited < first || waited-charged < first || waited-charged > first+first/5 || charged == 0 {
@@ -277,19 +277,19 @@ func TestBurstGroups(t *testing.T) {
 	const n = 1000
 	for i := range n {
 		b.n++
-		b.addGroup(heldSums{key: {Count: 1, Delay: uint64(i)}})
+		b.addGroup(burstSums{held: heldSums{key: {Count: 1, Delay: uint64(i)}}, hops: hopSums{}})
 		if len(b.groups) > maxBurstGroups || b.n > len(b.groups)*b.groupSize {
 			t.Fatalf("%d bursts are in %d groups of %d", b.n, len(b.groups), b.groupSize)
 		}
 	}
-	var whole heldSums = heldSums{}
+	whole := newBurstSums()
 	for _, g := range b.groups {
 		whole.merge(g)
-		if c := g[key].Count; c > uint64(b.groupSize) {
+		if c := g.held[key].Count; c > uint64(b.groupSize) {
 			t.Errorf("a group has %d bursts, want up to %d", c, b.groupSize)
 		}
 	}
-	if got := whole[key]; got.Count != n || got.Delay != n*(n-1)/2 {
+	if got := whole.held[key]; got.Count != n || got.Delay != n*(n-1)/2 {
 		t.Errorf("all groups together: %+v", got)
 	}
 }

@@ -133,7 +133,7 @@ func (p *parks) attach() error {
 		if p.offsets[probe.name] == 0 {
 			continue
 		}
-		l, err := p.c.attachOne(exe, probe.prog, p.offsets[probe.name])
+		l, err := p.c.attachOne(exe, probe.prog, p.offsets[probe.name], 0)
 		if err != nil {
 			return p.c.explainAttach(probe.name, err)
 		}

@@ -3,6 +3,7 @@ package gowait
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,7 @@ const (
 	funcQueue   = "runtime.(*semaRoot).queue"
 	funcDequeue = "runtime.(*semaRoot).dequeue"
 	funcAcquire = "runtime.semacquire1"
+	funcRelease = "runtime.semrelease1"
 	funcPark    = "runtime.gopark"
 )
 
@@ -30,6 +32,9 @@ const (
 // probe: goroutine stacks move, and a replaced return address crashes them.
 type probes struct {
 	queue, dequeue uint64
+	// Where the semaphore's address is kept, from SP, at the probe of a function that is
+	// inlined into its caller; else 0.
+	queueSlot, dequeueSlot int64
 
 	run   uint64 // 0 if not found
 	noRun error  // then why
@@ -37,11 +42,15 @@ type probes struct {
 	releases releases
 }
 
+// callers are the one function that calls another, where a probe may stand in for one on
+// that.
+var callers = map[string][]string{funcQueue: {funcAcquire}, funcDequeue: {funcRelease}}
+
 func findProbes(b *symbolize.Binary) (probes, error) {
 	needed := []string{funcQueue, funcDequeue, funcAcquire}
 	inlined := b.InlinedIn(append(releaseNames(), needed...)...)
 	for _, name := range needed {
-		if in := inlined[name]; len(in) > 0 {
+		if in := inlined[name]; len(in) > 0 && !slices.Equal(in, callers[name]) {
 			return probes{}, &TargetError{fmt.Sprintf("%s is inlined into %s, where it cannot be probed; build without that profile (-pgo=off)", name, strings.Join(in, ", "))}
 		}
 	}
@@ -52,8 +61,30 @@ func findProbes(b *symbolize.Binary) (probes, error) {
 		err = errors.Join(err, e)
 		*offset = found.Offset
 	}
-	find(&p.queue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcQueue) })
-	find(&p.dequeue, func() (symbolize.ProbePoint, error) { return b.ProbePoint(funcDequeue) })
+	// A profile can have either inlined into its one caller. That calls it with the root
+	// locked: so is the root where it is probed instead, just before it parks or just
+	// after it has locked.
+	find(&p.queue, func() (symbolize.ProbePoint, error) {
+		if len(inlined[funcQueue]) == 0 {
+			return b.ProbePoint(funcQueue)
+		}
+		point, slot, err := b.CallWithArgument(funcAcquire, funcPark)
+		if err != nil { // gopark is inlined, too
+			if inner, at, e := b.CallWithArgument(funcAcquire, "runtime.mcall"); e == nil {
+				point, slot, err = inner, at, nil
+			}
+		}
+		p.queueSlot = slot
+		return point, err
+	})
+	find(&p.dequeue, func() (symbolize.ProbePoint, error) {
+		if len(inlined[funcDequeue]) == 0 {
+			return b.ProbePoint(funcDequeue)
+		}
+		point, slot, err := b.JumpWithArgument(funcRelease, "runtime.lock2")
+		p.dequeueSlot = slot
+		return point, err
+	})
 	run, noRun := findRun(b)
 	p.run, p.noRun = run.Offset, noRun
 	if errors.Is(err, symbolize.ErrNoFunc) {
@@ -92,16 +123,17 @@ func (c *Collector) attachAll() error {
 		prog   *ebpf.Program
 		name   string
 		offset uint64
+		cookie uint64
 	}{
 		// Wakes first: a wait whose start is seen has its end seen.
-		{c.objects.GowaitRun, funcAcquire, p.run},
-		{c.objects.GowaitDequeue, funcDequeue, p.dequeue},
-		{c.objects.GowaitQueue, funcQueue, p.queue},
+		{c.objects.GowaitRun, funcAcquire, p.run, 0},
+		{c.objects.GowaitDequeue, funcDequeue, p.dequeue, uint64(p.dequeueSlot)},
+		{c.objects.GowaitQueue, funcQueue, p.queue, uint64(p.queueSlot)},
 	} {
 		if probe.offset == 0 {
 			continue
 		}
-		l, err := c.attachOne(exe, probe.prog, probe.offset)
+		l, err := c.attachOne(exe, probe.prog, probe.offset, probe.cookie)
 		if err != nil {
 			return c.explainAttach(probe.name, err)
 		}
@@ -133,14 +165,15 @@ func (c *Collector) explainAttach(function string, err error) error {
 	return explain("probing "+function, err)
 }
 
-func (c *Collector) attachOne(exe *link.Executable, prog *ebpf.Program, offset uint64) (link.Link, error) {
+func (c *Collector) attachOne(exe *link.Executable, prog *ebpf.Program, offset, cookie uint64) (link.Link, error) {
 	if c.attach == attachUprobeMulti {
 		return exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
 			Addresses: []uint64{offset},
+			Cookies:   []uint64{cookie},
 			PID:       uint32(c.process.PID),
 		})
 	}
-	return exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: c.process.PID})
+	return exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: cookie, PID: c.process.PID})
 }
 
 // closeAll closes all links at once: each waits for the kernel's grace period.

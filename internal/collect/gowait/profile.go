@@ -29,6 +29,7 @@ type builder struct {
 	resolved map[uint64]resolved
 	split    func([]*profile.Location) ([]*profile.Location, kind)
 	samples  map[sampleKey]*profile.Sample
+	labels   map[sampleKey]map[string][]string // by the part of a key that they are made of
 }
 
 type resolved struct {
@@ -43,6 +44,10 @@ type sampleKey struct {
 	reason, class, lock, open, site, charge string
 	bucket                                  int
 	burst                                   int // from 1; 0 for none
+
+	// Of what a holder waited for:
+	holder string // where it released the lock at addr
+	on     uint64 // the lock that it waited for, 0 for anything else
 }
 
 // values are the sample values in the order of the profile's types, and the label max.
@@ -70,7 +75,7 @@ func newBuilder(s *snapshot, b *symbolize.Binary, bias uint64, started time.Time
 	interner.UseNative(s.native)
 	return &builder{
 		profile: p, interner: interner, stacks: s.stacks, split: split,
-		resolved: make(map[uint64]resolved), samples: make(map[sampleKey]*profile.Sample),
+		resolved: make(map[uint64]resolved), samples: make(map[sampleKey]*profile.Sample), labels: make(map[sampleKey]map[string][]string),
 	}
 }
 
@@ -101,23 +106,14 @@ func (b *builder) add(k sampleKey, v values) {
 		s = &profile.Sample{
 			Location: b.resolve(k.stack).locations,
 			Value:    make([]int64, 3),
-			Label:    map[string][]string{recording.LabelClass: {k.class}},
+			Label:    b.labelsOf(k),
 			NumLabel: map[string][]int64{},
-			NumUnit:  map[string][]string{},
-		}
-		for label, value := range map[string]string{
-			recording.LabelWait:   k.reason,
-			recording.LabelLock:   k.lock,
-			recording.LabelOpen:   k.open,
-			recording.LabelWaker:  k.site,
-			recording.LabelCharge: k.charge,
-		} {
-			if value != "" {
-				s.Label[label] = []string{value}
-			}
 		}
 		if k.addr != 0 {
 			s.NumLabel[recording.LabelLockAddr] = []int64{int64(k.addr)}
+		}
+		if k.on != 0 {
+			s.NumLabel[recording.LabelOnAddr] = []int64{int64(k.on)}
 		}
 		if k.burst != 0 {
 			s.NumLabel[recording.LabelBurst] = []int64{int64(k.burst)}
@@ -136,9 +132,41 @@ func (b *builder) add(k sampleKey, v values) {
 	}
 }
 
+// labelsOf is the map of a sample's labels. Samples with the same labels share it: it
+// is not to be changed.
+func (b *builder) labelsOf(k sampleKey) map[string][]string {
+	k = sampleKey{reason: k.reason, class: k.class, lock: k.lock, open: k.open, site: k.site, charge: k.charge, holder: k.holder}
+	if shared := b.labels[k]; shared != nil {
+		return shared
+	}
+	labels := map[string][]string{recording.LabelClass: {k.class}}
+	for label, value := range map[string]string{
+		recording.LabelWait:   k.reason,
+		recording.LabelLock:   k.lock,
+		recording.LabelOpen:   k.open,
+		recording.LabelWaker:  k.site,
+		recording.LabelCharge: k.charge,
+		recording.LabelHolder: k.holder,
+	} {
+		if value != "" {
+			labels[label] = []string{value}
+		}
+	}
+	b.labels[k] = labels
+	return labels
+}
+
+// inNanoseconds has the units of all labels that have one. All samples share it: tens of
+// thousands of maps are a good part of the recorder's memory. (The profile's encoding
+// asks it for the labels that a sample has.)
+var inNanoseconds = map[string][]string{
+	recording.LabelDuration: {"nanoseconds"},
+	recording.LabelMax:      {"nanoseconds"},
+}
+
 func setNanoseconds(s *profile.Sample, label string, ns int64) {
 	s.NumLabel[label] = []int64{ns}
-	s.NumUnit[label] = []string{"nanoseconds"}
+	s.NumUnit = inNanoseconds
 }
 
 // siteLabel names where a waker released the lock: "func file:line".
@@ -162,12 +190,28 @@ func log2(d int64) int {
 
 // finish puts the samples in an order that does not depend on the kernel's maps.
 func (b *builder) finish() *profile.Profile {
-	keys := make(map[*profile.Sample]string, len(b.samples))
-	for k, s := range b.samples {
-		keys[s] = fmt.Sprintf("%x", k)
+	type entry struct {
+		key    sampleKey
+		sample *profile.Sample
 	}
-	slices.SortFunc(b.profile.Sample, func(x, y *profile.Sample) int {
-		return cmp.Or(cmp.Compare(y.Value[1], x.Value[1]), cmp.Compare(keys[x], keys[y]))
+	entries := make([]entry, 0, len(b.samples))
+	for k, s := range b.samples {
+		entries = append(entries, entry{k, s})
+	}
+	slices.SortFunc(entries, func(x, y entry) int {
+		return cmp.Or(cmp.Compare(y.sample.Value[1], x.sample.Value[1]), compareKeys(&x.key, &y.key))
 	})
+	for i, e := range entries {
+		b.profile.Sample[i] = e.sample
+	}
 	return b.profile
+}
+
+func compareKeys(x, y *sampleKey) int {
+	return cmp.Or(
+		cmp.Compare(x.stack, y.stack), cmp.Compare(x.addr, y.addr),
+		cmp.Compare(x.reason, y.reason), cmp.Compare(x.class, y.class), cmp.Compare(x.lock, y.lock), cmp.Compare(x.open, y.open),
+		cmp.Compare(x.site, y.site), cmp.Compare(x.charge, y.charge),
+		cmp.Compare(x.bucket, y.bucket), cmp.Compare(x.burst, y.burst),
+	)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"contend/bpf"
@@ -14,9 +15,16 @@ import (
 // releases are the probes that see who gives a lock up. They share one program,
 // which tells them apart by their cookie.
 type releases struct {
-	offsets, cookies []uint64
-	contended        uint64 // the probe of Locks that found the mutex taken; 0 if there is none
-	missing          error  // why holders cannot be captured, or nil
+	probeSet
+	contended uint64 // the probe of Locks that found the mutex taken; 0 if there is none
+	missing   error  // why holders cannot be captured, or nil
+}
+
+// probeSet is places to probe with one program.
+type probeSet struct{ offsets, cookies []uint64 }
+
+func (s *probeSet) add(offset, cookie uint64) {
+	s.offsets, s.cookies = append(s.offsets, offset), append(s.cookies, cookie)
 }
 
 // releaseFuncs are what the probes of a burst are on. A program that has no use
@@ -62,8 +70,7 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 		case err == nil && f.how == bpf.GowaitReleaseRELEASE_NONE:
 			r.contended = point.Offset
 		case err == nil:
-			r.offsets = append(r.offsets, point.Offset)
-			r.cookies = append(r.cookies, uint64(f.how))
+			r.add(point.Offset, uint64(f.how))
 		}
 	}
 	if len(r.offsets) == 0 && r.missing == nil {
@@ -72,44 +79,51 @@ func findReleases(b *symbolize.Binary, inlined map[string][]string) releases {
 	return r
 }
 
-// attachReleases puts the probes of releases in place, and that of contended Locks,
-// within some 0.1 ms. Bursts attach and detach because a probe that stays costs the
-// target a trap at every release, about twenty times as many as there are waits, even
-// if its program does nothing.
-func (c *Collector) attachReleases() ([]link.Link, error) {
-	r := c.probes.releases
-	links, err := c.attachCookies(r.offsets, r.cookies)
-	if err != nil || r.contended == 0 {
-		return links, err
-	}
-	contended, err := c.attachCookies([]uint64{r.contended}, []uint64{uint64(bpf.GowaitReleaseRELEASE_NONE)})
-	if err != nil {
-		return nil, errors.Join(err, closeAll(links))
-	}
-	return append(contended, links...), nil
-}
-
-// attachCookies attaches the program of releases to some of its places.
-func (c *Collector) attachCookies(offsets, cookies []uint64) ([]link.Link, error) {
+// attachReleases puts the probes of releases, of absences and of contended Locks in
+// place, within some 0.2 ms; the last are the first link. Bursts attach and detach
+// because a probe that stays costs the target a trap at every release, about twenty
+// times as many as there are waits, even if its program does nothing.
+func (c *Collector) attachReleases() (links []link.Link, err error) {
 	exe, err := link.OpenExecutable(c.process.Exe)
 	if err != nil {
 		return nil, fmt.Errorf("opening the target's executable: %w", err)
 	}
-	prog := c.objects.GowaitRelease
+	attach := func(what string, prog *ebpf.Program, set probeSet) {
+		if err != nil || len(set.offsets) == 0 {
+			return
+		}
+		var more []link.Link
+		if more, err = c.attachSet(exe, prog, set); err != nil {
+			err = errors.Join(explain("probing "+what, err), closeAll(links))
+		}
+		links = append(links, more...)
+	}
+	r := c.probes.releases
+	if r.contended != 0 {
+		attach("contended locks", c.objects.GowaitRelease, probeSet{[]uint64{r.contended}, []uint64{uint64(bpf.GowaitReleaseRELEASE_NONE)}})
+	}
+	if c.absences.missing == nil { // before releases: a hold whose release is seen has its absences seen
+		attach("what holders wait for", c.objects.GowaitAbsence, c.absences.probeSet)
+	}
+	attach("the releases of locks", c.objects.GowaitRelease, r.probeSet)
+	return links, err
+}
+
+func (c *Collector) attachSet(exe *link.Executable, prog *ebpf.Program, set probeSet) ([]link.Link, error) {
 	if c.attach == attachUprobeMulti {
 		l, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{
-			Addresses: offsets, Cookies: cookies, PID: uint32(c.process.PID),
+			Addresses: set.offsets, Cookies: set.cookies, PID: uint32(c.process.PID),
 		})
 		if err != nil {
-			return nil, explain("probing the releases of locks", err)
+			return nil, err
 		}
 		return []link.Link{l}, nil
 	}
 	var links []link.Link
-	for i, offset := range offsets {
-		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: cookies[i], PID: c.process.PID})
+	for i, offset := range set.offsets {
+		l, err := exe.Uprobe("", prog, &link.UprobeOptions{Address: offset, Cookie: set.cookies[i], PID: c.process.PID})
 		if err != nil {
-			return nil, errors.Join(explain("probing the releases of locks", err), closeAll(links))
+			return nil, errors.Join(err, closeAll(links))
 		}
 		links = append(links, l)
 	}

@@ -176,7 +176,7 @@ func (s *snapshot) readStanding(t *semtable, atStart map[standing]bool) error {
 		return err
 	}
 	for w := range atStart {
-		if g, seen := s.goroutines[w.g]; !atStop[w] || seen && g.Key.Addr != 0 {
+		if g, seen := s.goroutines[w.g]; !atStop[w] || seen && (g.Queued != 0 || g.Key != bpf.GowaitWaitKey{}) { // else it only met a taken mutex
 			continue
 		}
 		s.standing = append(s.standing, w)

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sized fills in the sizes that are 0: about 14 MB of maps on a machine with less
+// sized fills in the sizes that are 0: about 12 MB of maps on a machine with less
 // than 4 GiB of memory, twice as much from there on, four times from 16 GiB on. The
 // recorder needs as much again when it reads them.
 func (o Options) sized(memory uint64) Options {
@@ -25,7 +25,7 @@ func (o Options) sized(memory uint64) Options {
 	}{
 		{&o.Goroutines, 32768},
 		{&o.Locks, 8192 * scale},
-		{&o.Waits, 16384 * scale},
+		{&o.Waits, 6144 * scale},
 		{&o.Stacks, stacks},
 		{&o.Pairs, 4096 * scale},
 		{&o.Held, 8192},

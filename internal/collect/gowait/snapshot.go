@@ -27,8 +27,9 @@ type snapshot struct {
 	since    map[uint64]int64 // by g of those: a moment by which it waited already
 	parts    []*part          // of the window in which all waits were captured
 
-	bursts *bursts // what was charged to holders, may be nil
-	exact  bool    // the one burst is the window
+	bursts  *bursts // what was charged to holders, may be nil
+	exact   bool    // the one burst is the window
+	reasons reasons
 
 	native  *symbolize.Native // names what is not Go in stacks, may be nil
 	counts  counters          // of the window
@@ -67,6 +68,7 @@ func (c *Collector) read() (*snapshot, error) {
 	)
 	if s.bursts = c.window.bursts; s.bursts != nil {
 		s.exact = c.options.Holders == HoldersExact
+		s.reasons = c.reasons
 		err = errors.Join(err, c.readHeld(s.bursts))
 	}
 	if err != nil {
@@ -133,6 +135,9 @@ func (c *Collector) clear() error {
 		clearMap[uint64, bpf.GowaitLockState](c.objects.Locks),
 		clearMap[bpf.GowaitHeldKey, bpf.GowaitHeldSum](c.objects.Held),
 		clearMap[uint64, bpf.GowaitReaderShare](c.objects.ReaderShares),
+		clearMap[uint64, bpf.GowaitAbsences](c.objects.Absences),
+		clearMap[uint64, bpf.GowaitLockLog](c.objects.LockLogs),
+		clearMap[bpf.GowaitHopKey, bpf.GowaitHeldSum](c.objects.Hops),
 		zeroArray[bpf.GowaitWaitSum](c.objects.LostWaits),
 	)
 }
@@ -169,7 +174,7 @@ func (c *Collector) readCounters() (counters, error) {
 // runTime is the time the programs have run so far, 0 where the kernel does not count it.
 func (c *Collector) runTime() (int64, error) {
 	o := &c.objects
-	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitRun, o.GowaitRelease)
+	return programsTime(o.GowaitQueue, o.GowaitDequeue, o.GowaitRun, o.GowaitRelease, o.GowaitAbsence)
 }
 
 func programsTime(programs ...*ebpf.Program) (int64, error) {

@@ -121,15 +121,23 @@ func (w *watch) resumes(s pace.Spent) bool {
 	return again != 0 && s.Elapsed >= again && s.Elapsed <= w.budget.length-shortest && w.budget.affords(s, w.dropped)
 }
 
-// drop closes the open part and takes the probes out, which cost even if idle.
+// drop takes the probes out, which cost even if idle, and closes the open part. The
+// kernel's grace period is not waited for: meanwhile all else goes on costing.
 func (w *watch) drop() error {
 	p := w.c.parks
-	ended, err := p.end(now() + settle.Nanoseconds())
+	stop := now() + settle.Nanoseconds()
+	if err := p.setWindow(uint64(p.start), uint64(stop)); err != nil {
+		return err
+	}
+	sleepUntil(stop)
+	w.c.detach(p.links)
+	p.links = nil
+	ended, err := p.end(stop)
 	if err != nil {
 		return err
 	}
 	w.c.window.parts = append(w.c.window.parts, ended)
-	return p.detach()
+	return nil
 }
 
 func (w *watch) resume() error {

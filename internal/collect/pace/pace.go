@@ -23,6 +23,8 @@ func (s Spent) since(o Spent) Spent {
 	return Spent{s.Elapsed - o.Elapsed, s.Cost - o.Cost, s.Base - o.Base}
 }
 
+func (s Spent) rate() float64 { return float64(s.Cost) / float64(max(s.Elapsed, 1)) }
+
 // Step is what is to be done now.
 type Step int
 
@@ -69,11 +71,13 @@ type Pacer struct {
 
 	open       bool
 	opened     Spent         // at the start of the open part
+	closed     Spent         // at the end of the last
 	start, end time.Duration // of the period
 	begin      time.Duration // of its part
 	until      time.Duration // the part's end; 0 for the first
 	rate       float64       // what the last parts cost in a unit of time
 	parts      int           // how many
+	idle       float64       // what goes on costing between parts: other collectors
 }
 
 // New returns the pacer of a window of a length (0: not known) that has begun, is
@@ -96,6 +100,7 @@ func (p *Pacer) Next(s Spent) Step {
 		if s.Elapsed < p.begin {
 			return Stay
 		}
+		p.idle = s.since(p.closed).rate()
 		p.open, p.opened = true, s
 		return Open
 	case p.until == 0 && !p.tooDear(s), s.Elapsed < p.until:
@@ -108,7 +113,7 @@ func (p *Pacer) Next(s Spent) Step {
 		p.opened = s
 		return Stay
 	}
-	p.open = false
+	p.open, p.closed = false, s
 	return Close
 }
 
@@ -120,7 +125,7 @@ func (p *Pacer) learn(part Spent) {
 		return
 	}
 	p.parts = min(p.parts+1, remembered)
-	p.rate += (float64(part.Cost)/float64(part.Elapsed) - p.rate) / float64(p.parts)
+	p.rate += (part.rate() - p.rate) / float64(p.parts)
 }
 
 // Wait is the time until the pacer is to be asked again.
@@ -137,7 +142,7 @@ func (p *Pacer) Wait(elapsed time.Duration) time.Duration {
 
 func (p *Pacer) tooDear(s Spent) bool {
 	d := s.since(p.opened)
-	return d.Elapsed >= least && float64(d.Cost)/float64(d.Elapsed) > p.allowed(s, slack*p.bound)
+	return d.Elapsed >= least && d.rate() > p.allowed(s, slack*p.bound)
 }
 
 // allowed is what may be spent in a unit of time from now on, to come to a share in the end.
@@ -155,11 +160,11 @@ func busy(s Spent) float64 { return float64(s.Base) / float64(max(s.Elapsed, 1))
 // plan sets the next period: as long as it takes for its part to cost no more than is
 // allowed.
 func (p *Pacer) plan(s Spent) {
-	allowed := max(p.allowed(s, p.bound), p.bound*busy(s)/floor)
+	allowed := max(p.allowed(s, p.bound)-p.idle, p.bound*busy(s)/floor)
 	length, every := longest, longest
-	if p.rate > 0 {
-		length = min(max(time.Duration(allowed/p.rate*float64(period)), shortest), longest)
-		every = max(time.Duration(p.rate/allowed*float64(length)), length)
+	if rate := p.rate - p.idle; rate > 0 {
+		length = min(max(time.Duration(allowed/rate*float64(period)), shortest), longest)
+		every = max(time.Duration(rate/allowed*float64(length)), length)
 		if float64(every) < slack*float64(length) {
 			every = length
 		}

@@ -331,3 +331,15 @@ func TestFindNotPermitted(t *testing.T) {
 		t.Errorf("%v\n got %s\nwant %s", err, out, want)
 	}
 }
+
+func TestRemedy(t *testing.T) {
+	for _, tt := range []struct {
+		uid    int
+		ptrace bool
+		want   string
+	}{{1000, false, "run as root"}, {0, false, "root without CAP_SYS_PTRACE"}, {0, true, "a security module"}, {1000, true, "a security module"}} {
+		if got := remedy(tt.uid, tt.ptrace); !strings.Contains(got, tt.want) {
+			t.Errorf("uid %d, CAP_SYS_PTRACE %v: %s", tt.uid, tt.ptrace, got)
+		}
+	}
+}

@@ -186,6 +186,7 @@ func (w *waits) event(e *trace.Event) {
 		if g := w.waiting[id]; g != nil {
 			g.ready, g.waker = e.Time(), w.stacks.id(e.Stack())
 		}
+	case to == trace.GoRunnable: // said again of one that was made ready
 	default: // it runs, or is gone
 		if g := w.waiting[id]; g != nil {
 			delete(w.waiting, id)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime/trace"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+	exptrace "golang.org/x/exp/trace"
 
 	"contend/internal/input/stacks"
 	"contend/internal/recording"
@@ -125,6 +127,70 @@ func TestTrace(t *testing.T) {
 	// A trace does not have the stack of a wait that began before it and ended within.
 	if n, ns, _, _ := at(tr.Waits, stacks.Unknown, "start"); n < 1 || ns < 15e6 || !strings.Contains(strings.Join(tr.Notes, "\n"), "began before the trace") {
 		t.Errorf("a receive from before the trace: %d waits, %d ns, notes %q", n, ns, tr.Notes)
+	}
+}
+
+// TestGenerations: at the start of each generation every goroutine's state is said
+// again; neither a wait nor the time until it runs ends there.
+func TestGenerations(t *testing.T) {
+	w := newWaits()
+	for _, e := range []struct {
+		at       exptrace.Time
+		from, to exptrace.GoState
+	}{
+		{10, exptrace.GoUndetermined, exptrace.GoRunning},
+		{20, exptrace.GoRunning, exptrace.GoWaiting},
+		{25, exptrace.GoWaiting, exptrace.GoWaiting},
+		{40, exptrace.GoWaiting, exptrace.GoRunnable},
+		{45, exptrace.GoRunnable, exptrace.GoRunnable},
+		{70, exptrace.GoRunnable, exptrace.GoRunning},
+		{80, exptrace.GoRunning, exptrace.GoWaiting},
+		{100, exptrace.GoWaiting, exptrace.GoRunnable},
+		{101, exptrace.GoRunnable, exptrace.GoRunnable},
+	} {
+		st := exptrace.MakeGoStateTransition(7, e.from, e.to)
+		st.Reason = "sync"
+		ev, err := exptrace.MakeEvent(exptrace.EventConfig[exptrace.StateTransition]{Time: e.at, Kind: exptrace.EventStateTransition, Goroutine: 7, Details: st})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.event(&ev)
+	}
+	var got sum
+	for _, s := range w.finish().Waits.Sample {
+		got.count, got.delay, got.runQueue = got.count+s.Value[0], got.delay+s.Value[1], got.runQueue+s.Value[2]
+	}
+	if got != (sum{count: 2, delay: 40, runQueue: 31}) {
+		t.Errorf("%+v; want two waits of 20 and 20 ns, then 30 and 1 on the run queue", got)
+	}
+}
+
+// TestPull: the sides of an iter.Pull switch to each other, which is no wait.
+func TestPull(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for i := range 100 {
+			if !yield(i) {
+				return
+			}
+		}
+	})
+	for range 50 {
+		next()
+	}
+	stop()
+	trace.Stop()
+	tr, err := Read(&b, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range tr.Waits.Sample {
+		if s.Value[0] >= 50 {
+			t.Errorf("%d waits, labels %v", s.Value[0], s.Label)
+		}
 	}
 }
 

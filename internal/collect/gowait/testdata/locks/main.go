@@ -76,6 +76,16 @@ func main() {
 			led = barge(k, time.Duration(rounds)*time.Millisecond, hold, 0)
 		case "rwbarge":
 			led = rwbarge(k, time.Duration(rounds)*time.Millisecond, hold)
+		case "chain":
+			led = chain(k, rounds, hold)
+		case "sync":
+			led = syncing(k, rounds, hold)
+		case "flush":
+			led = flush(k, rounds)
+		case "network":
+			led = network(k, rounds, hold)
+		case "feed":
+			led = feed(rounds, hold)
 		case "park":
 			p.park(k)
 		case "release":

@@ -31,7 +31,7 @@ const (
 
 func main() {
 	scenarios := map[string]func() Truth{
-		"sleep": sleepInKernel, "read": readPipe, "channel": lockedReceive, "spin": spinPair, "stuck": stuckRead,
+		"sleep": sleepInKernel, "read": readPipe, "channel": lockedReceive, "spin": spinPair, "stuck": stuckRead, "busy": busySwitching,
 	}
 	runtime.GOMAXPROCS(16) // a thread back from a system call seldom waits for a P
 	in := bufio.NewScanner(os.Stdin)
@@ -131,6 +131,30 @@ func stuckRead() Truth {
 		return Truth{}
 	})
 	time.Sleep(pause)
+	return Truth{}
+}
+
+// busySwitching makes threads hand each other a byte until the process ends.
+//
+//go:noinline
+func busySwitching() Truth {
+	r1, w1 := pipe()
+	r2, w2 := pipe()
+	pass := func(r, w int) {
+		onThread(func() Truth {
+			b := []byte{1}
+			for {
+				if _, err := syscall.Write(w, b); err != nil {
+					log.Fatal(err)
+				}
+				if _, err := syscall.Read(r, b); err != nil {
+					log.Fatal(err)
+				}
+			}
+		})
+	}
+	go pass(r1, w2)
+	go pass(r2, w1)
 	return Truth{}
 }
 
