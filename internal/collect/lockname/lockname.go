@@ -24,6 +24,7 @@ type Namer struct {
 	err    error // why there is no debug information
 
 	codes   map[uint64]codeOrError
+	traces  map[traceKey]*tracer
 	vars    map[uint64][]variable
 	symbols *symbolize.Symbols // of data; read when first asked
 	sources *sources           // nil if nothing is read
@@ -43,7 +44,7 @@ const maxCallers = 6
 // Global will be asked for: what is read of the debug information is what they
 // need. b must stay open until after Close.
 func New(b *symbolize.Binary, stacks [][]uint64, locks []uint64) *Namer {
-	n := &Namer{binary: b, codes: make(map[uint64]codeOrError), vars: make(map[uint64][]variable)}
+	n := &Namer{binary: b, codes: make(map[uint64]codeOrError), traces: make(map[traceKey]*tracer), vars: make(map[uint64][]variable)}
 	if len(stacks) == 0 {
 		return n // nothing is read
 	}

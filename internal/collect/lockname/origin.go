@@ -16,16 +16,15 @@ func (n *Namer) origin(pcs []uint64, i int, at place, p path, lock string) (name
 			why = err
 			break
 		}
-		t := &tracer{c: c, cfa: n.frameAddress, name: n.functionAt, vars: n.variableAt(c, lock)}
-		origins, failed := t.run(call, at, p)
+		t := n.trace(c, call, traceKey{pcs[i], at, p, lock})
 		if weak.Text == "" && t.weak.captured {
 			weak = t.weak
 		}
-		if failed != "" {
-			why = fmt.Errorf("%s: %s", c.Name, failed)
+		if t.failed != "" {
+			why = fmt.Errorf("%s: %s", c.Name, t.failed)
 			break
 		}
-		found, caller, err := n.agree(origins, t.weak, lock)
+		found, caller, err := n.agree(t.origins, t.weak, lock)
 		if err != nil {
 			return name{}, fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -48,6 +47,27 @@ func (n *Namer) origin(pcs []uint64, i int, at place, p path, lock string) (name
 		why = errors.New("it is handed through too many callers")
 	}
 	return name{}, why
+}
+
+// traceKey is what a trace depends on.
+type traceKey struct {
+	ret  uint64 // where the call returns to
+	at   place
+	path path
+	lock string
+}
+
+// trace follows a value back from a call, once: thousands of stacks share the few
+// calls that take a lock.
+func (n *Namer) trace(c *code, call int32, k traceKey) *tracer {
+	if t, ok := n.traces[k]; ok {
+		return t
+	}
+	t := &tracer{c: c, cfa: n.frameAddress, name: n.functionAt, vars: n.variableAt(c, k.lock)}
+	t.run(call, k.at, k.path)
+	t.seen, t.work = nil, nil
+	n.traces[k] = t
+	return t
 }
 
 // byReceiver names a lock that is reached from a method's receiver, which is what

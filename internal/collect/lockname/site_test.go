@@ -23,7 +23,9 @@ var kinds = map[string][]string{
 	"pie":          {"-buildmode=pie"},
 	"trimpath":     {"-trimpath"},
 	// DWARF 4, as up to Go 1.24.
-	"dwarf4":       nil,
+	"dwarf4": nil,
+	// By the system's linker, which lays sections out anew.
+	"external":     {"-ldflags=-linkmode=external"},
 	"uncompressed": {"-ldflags=-compressdwarf=false"},
 }
 
@@ -32,6 +34,12 @@ func build(t testing.TB, kind string) string {
 	path := filepath.Join(t.TempDir(), "positions")
 	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, kinds[kind]...), "./testdata/positions")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if kind == "external" {
+		if _, err := exec.LookPath("gcc"); err != nil {
+			t.Skip("external linking needs gcc, which is not installed")
+		}
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
 	if kind == "dwarf4" {
 		cmd.Env = append(cmd.Env, "GOEXPERIMENT=nodwarf5")
 	}

@@ -106,9 +106,9 @@ type tracer struct {
 	failed  string
 }
 
-// run returns the origins of the pointer in a place before instruction i; none,
-// with a reason, if one way leads to something that is not understood.
-func (t *tracer) run(i int32, at place, p path) ([]origin, string) {
+// run finds the origins of the pointer in a place before instruction i; none, and
+// why it failed, if one way leads to something that is not understood.
+func (t *tracer) run(i int32, at place, p path) {
 	t.seen = make(map[state]bool)
 	t.push(state{i, at, p})
 	for len(t.work) > 0 && t.failed == "" {
@@ -117,9 +117,8 @@ func (t *tracer) run(i int32, at place, p path) ([]origin, string) {
 		t.visit(s)
 	}
 	if t.failed != "" {
-		return nil, t.failed
+		t.origins = nil
 	}
-	return t.origins, ""
 }
 
 func (t *tracer) fail(why string) {
