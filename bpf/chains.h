@@ -115,13 +115,13 @@ struct {
  * with more arrivals than there is room for, every other is left out: I is then a
  * chord between its neighbours.
  */
-static __always_inline void log_change(struct counters *c, struct lock_state *l, __u64 sema, __u64 now)
+__noinline int log_change(struct counters *c, struct lock_state *l, __u64 sema)
 {
 	struct lock_log fresh = {}, *log;
 	__u32 n;
 
-	if (!in_burst(now))
-		return;
+	if (!c || !l)
+		return 0;
 	log = bpf_map_lookup_elem(&lock_logs, &sema);
 	if (!log) {
 		bpf_map_update_elem(&lock_logs, &sema, &fresh, BPF_NOEXIST);
@@ -129,7 +129,7 @@ static __always_inline void log_change(struct counters *c, struct lock_state *l,
 	}
 	if (!log) {
 		count(c, C_LOST_HOPS);
-		return;
+		return 0;
 	}
 	read_once(log->seq) = log->seq + 1;
 	barrier();
@@ -150,18 +150,22 @@ static __always_inline void log_change(struct counters *c, struct lock_state *l,
 	log->n = n + 1;
 	barrier();
 	read_once(log->seq) = log->seq + 1;
+	return 0;
 }
 
 #define LOG_WORDS ((__u32)(sizeof(struct lock_log) / 8))
 
-/* log_copy takes a log that does not change meanwhile; a negative number if it always did. */
-static __always_inline int log_copy(struct lock_log *to, __u64 sema)
+/*
+ * log_copy takes a log that does not change meanwhile. One that always does, for its
+ * writer is preempted, is left out: I is then the chord of the whole claim.
+ */
+static __always_inline void log_copy(struct counters *c, struct lock_log *to, __u64 sema)
 {
 	struct lock_log *log = bpf_map_lookup_elem(&lock_logs, &sema);
 
 	to->n = 0; /* the number of waiters did not change in this burst */
 	if (!log)
-		return 0;
+		return;
 	for (int try = 0; try < 4; try++) {
 		__u64 seq = read_once(log->seq);
 
@@ -170,9 +174,10 @@ static __always_inline int log_copy(struct lock_log *to, __u64 sema)
 			((volatile __u64 *)to)[i] = ((volatile __u64 *)log)[i];
 		barrier();
 		if (!(seq & 1) && read_once(log->seq) == seq)
-			return 0;
+			return;
 	}
-	return -1;
+	to->n = 0;
+	count(c, C_ROUGH_HOPS);
 }
 
 /* The integral on the line between two points of it, without overflow up to 36 bits of time. */
@@ -308,10 +313,7 @@ __noinline int charge_hops(struct counters *c, struct claimed *s, struct hop_key
 		return 0;
 	}
 	log = (struct lock_log *)scratch->window;
-	if (log_copy(log, k->sema)) {
-		count(c, C_LOST_HOPS);
-		goto out;
-	}
+	log_copy(c, log, k->sema);
 	since = hold_known(s, by, a);
 	for (__u32 i = 0; i < ABSENCES && i <= last; i++) {
 		struct absence *at = &a->last[(last - i) & (ABSENCES - 1)];

@@ -39,29 +39,57 @@ static __always_inline __u64 sudog_word(struct sudog_head *s, __u32 offset)
 
 #define UNREADABLE (~0ULL)
 
+struct treap_walk {
+	struct counters *c;
+	__u64 addr;
+	__u64 sudog; /* to look at; in the end the first that waits on addr */
+	__u64 g;     /* its goroutine; 0: nobody waits on addr */
+};
+
+static long treap_step(__u32 i, void *ctx)
+{
+	struct treap_walk *w = ctx;
+	struct sudog_head s;
+	__u64 elem;
+
+	(void)i;
+	if (!w->sudog)
+		return 1;
+	if (bpf_probe_read_user(&s, sizeof(s), (void *)w->sudog)) {
+		count(w->c, C_FAILED_READS);
+		w->g = UNREADABLE;
+		return 1;
+	}
+	elem = sudog_word(&s, layout.sudog_elem);
+	if (elem == w->addr) {
+		w->g = s.words[0];
+		return 1;
+	}
+	w->sudog = sudog_word(&s, w->addr < elem ? layout.sudog_prev : layout.sudog_next);
+	return 0;
+}
+
+/* find_waiter finds the goroutine that waits longest on w->addr; the caller holds root.lock. */
+static __always_inline void find_waiter(struct treap_walk *w, __u64 root)
+{
+	w->sudog = read_word(root + layout.root_treap, w->c);
+	bpf_loop(TREAP_DEPTH, treap_step, w, 0);
+	if (w->sudog && !w->g)
+		w->g = UNREADABLE;
+}
+
 /*
  * first_waiter finds the goroutine that dequeue is about to take out, as dequeue
  * itself does; 0 when nobody waits on addr. The caller is inside dequeue.
  */
 __noinline __u64 first_waiter(struct counters *c, __u64 root, __u64 addr)
 {
-	struct sudog_head s;
-	__u64 at, elem;
+	struct treap_walk w = {.c = c, .addr = addr};
 
 	if (!c)
 		return 0;
-	at = read_word(root + layout.root_treap, c);
-	for (int i = 0; at && i < TREAP_DEPTH; i++) {
-		if (bpf_probe_read_user(&s, sizeof(s), (void *)at)) {
-			count(c, C_FAILED_READS);
-			return UNREADABLE;
-		}
-		elem = sudog_word(&s, layout.sudog_elem);
-		if (elem == addr)
-			return s.words[0];
-		at = sudog_word(&s, addr < elem ? layout.sudog_prev : layout.sudog_next);
-	}
-	return at ? UNREADABLE : 0;
+	find_waiter(&w, root);
+	return w.g;
 }
 
 struct list_walk {
@@ -84,28 +112,19 @@ static long next_waiter(__u32 i, void *ctx)
 
 __noinline __u64 queued_waiters(struct counters *c, __u64 root, __u64 addr)
 {
-	__u64 s, elem, n = 0;
-	int i;
+	struct treap_walk w = {.c = c, .addr = addr};
+	struct list_walk list = {};
 
 	if (!c)
 		return 0;
-	s = read_word(root + layout.root_treap, c);
-	for (i = 0; s && i < TREAP_DEPTH; i++) {
-		elem = read_word(s + layout.sudog_elem, c);
-		if (elem == addr)
-			break;
-		s = read_word(s + (addr < elem ? layout.sudog_prev : layout.sudog_next), c);
+	find_waiter(&w, root);
+	if (w.g && w.g != UNREADABLE) {
+		list.sudog = w.sudog;
+		bpf_loop(LIST_LENGTH, next_waiter, &list, 0);
 	}
-	if (i < TREAP_DEPTH) {
-		struct list_walk w = {.sudog = s};
-
-		bpf_loop(LIST_LENGTH, next_waiter, &w, 0);
-		n = w.n;
-		s = w.sudog;
-	}
-	if (s)
+	if (w.g == UNREADABLE || list.sudog)
 		count(c, C_UNCOUNTED_WAITERS);
-	return n;
+	return list.n;
 }
 
 /* relearn counts the waiters of a lock anew, at its first touch in a later part of the window. */
@@ -204,6 +223,14 @@ static __always_inline struct wait_sum *wait_sum(struct counters *c, struct wait
 	return lost_sum(k);
 }
 
+/* change counts a waiter that comes or goes; the caller holds root.lock. */
+static __always_inline void change(struct counters *c, struct lock_state *l, __u64 addr, __u64 now, __s64 delta)
+{
+	lock_change(l, now, delta);
+	if (in_burst(now))
+		log_change(c, l, addr);
+}
+
 /* on_queue begins a wait; with pc, where the goroutine is in the queue already. */
 static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u64 root,
 				     __u64 addr, int lifo, __u64 pc, __u64 sp, __u64 bp)
@@ -218,10 +245,8 @@ static __always_inline void on_queue(struct counters *c, __u64 now, __u64 g, __u
 	l = lock(c, root, addr, &is_new);
 	if (l && pc && is_new && l->waiters)
 		l->waiters--; /* it was counted among those of before */
-	if (l) {
-		lock_change(l, now, 1);
-		log_change(c, l, addr, now);
-	}
+	if (l)
+		change(c, l, addr, now, 1);
 	gr = goroutine(g);
 	if (!gr) {
 		count(c, C_LOST_STARTS);
@@ -282,10 +307,8 @@ static __always_inline void on_dequeue(struct counters *c, __u64 now, __u64 g, _
 		return; /* another address of this root has waiters, this has none */
 	count(c, C_DEQUEUES);
 	l = lock(c, root, addr, &is_new);
-	if (l && l->waiters) {
-		lock_change(l, now, -1);
-		log_change(c, l, addr, now);
-	}
+	if (l && l->waiters)
+		change(c, l, addr, now, -1);
 	waker = stack_id(c, pc, sp, bp, read_word(g + layout.stack_hi, c));
 	/* Its release, just before this, did not know the lock yet. */
 	if (l && is_new && l->sampled) {

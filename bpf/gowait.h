@@ -138,6 +138,7 @@ enum counter {
 	C_BUSY_LOCKS,
 	C_LOST_CHARGES,
 	C_LOST_HOPS,
+	C_ROUGH_HOPS,
 	COUNTERS,
 };
 

@@ -85,12 +85,13 @@ const (
 	GowaitCounterC_BUSY_LOCKS        GowaitCounter = 26
 	GowaitCounterC_LOST_CHARGES      GowaitCounter = 27
 	GowaitCounterC_LOST_HOPS         GowaitCounter = 28
-	GowaitCounterCOUNTERS            GowaitCounter = 29
+	GowaitCounterC_ROUGH_HOPS        GowaitCounter = 29
+	GowaitCounterCOUNTERS            GowaitCounter = 30
 )
 
 type GowaitCounters struct {
 	_ structs.HostLayout
-	N [29]uint64
+	N [30]uint64
 }
 
 type GowaitEdge uint32

@@ -358,7 +358,8 @@ static __always_inline __u64 locked_goroutine(struct off_counters *c, struct tas
 	return locked;
 }
 
-static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
+/* user_stack walks and stores a user stack. Global functions are verified once, not at every call. */
+__noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
 {
 	struct stack_scratch *s;
 	__u64 id = 0;
@@ -379,12 +380,12 @@ static __noinline __u64 user_stack(struct off_counters *c, __u64 pc, __u64 sp, _
 }
 
 /* hash_stack finishes a stack of n bytes of addresses that a helper filled in. */
-static __always_inline int hash_stack(struct stack_scratch *s, long n)
+__noinline int hash_stack(struct stack_scratch *s, long n)
 {
 	__u64 h = 0x9e3779b97f4a7c15ULL;
 	__u32 i;
 
-	if (n <= 0)
+	if (!s || n <= 0)
 		return -1;
 	n /= 8;
 	for (i = 0; i < STACK_DEPTH && i < n; i++)
@@ -517,29 +518,32 @@ static __always_inline __u64 woken(struct task_struct *task, struct thread *t)
 }
 
 /* come records that a thread of the target comes on the CPU, woken at a reading of the clock. */
-static __always_inline void come(struct off_counters *c, struct thread *t, __u64 waking, __u64 now)
+__noinline int come(struct off_counters *c, struct thread *t, __u64 waking, __u64 now)
 {
-	__u64 begin = t->off, start = window_start, stop = window_stop;
-	__u64 life = t->life;
+	__u64 begin, start = window_start, stop = window_stop, life;
 
+	if (!c || !t)
+		return 0;
+	begin = t->off;
+	life = t->life;
 	t->off = 0;
 	t->waking = 0;
 	t->on = now;
 	if (life == THREAD_NEW)
 		t->life = 0;
 	if (!start || now < start)
-		return;
+		return 0;
 	if (!begin) {
 		if (now < stop && !life)
 			tally(c, OC_UNSEEN_STARTS);
-		return;
+		return 0;
 	}
 	t->key.edge = 0;
 	t->key.waker = t->waker;
 	t->waker = 0;
 	if (now >= stop) {
 		if (begin >= stop || !report_once(t, stop))
-			return;
+			return 0;
 		t->key.edge |= OFF_EDGE_END;
 		now = stop;
 	}
@@ -548,12 +552,13 @@ static __always_inline void come(struct off_counters *c, struct thread *t, __u64
 		begin = start;
 	}
 	if (now <= begin)
-		return;
+		return 0;
 	if (t->key.state == OFF_BLOCKED && !waking && !(t->key.edge & OFF_EDGE_END)) {
 		tally(c, OC_UNSEEN_WAKES);
 		t->owing = start;
 	}
 	add_interval(c, &t->key, begin, waking, now);
+	return 0;
 }
 
 /*

@@ -177,10 +177,12 @@ done:
  */
 #define STACK_ENDS 1ULL
 
-static __noinline int stack_walk(struct stack_scratch *s, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
+__noinline int stack_walk(struct stack_scratch *s, __u64 pc, __u64 sp, __u64 bp, __u64 hi)
 {
 	struct stack_cursor k = {.s = s, .pc = pc, .bp = bp, .base = sp, .hi = hi & ~STACK_ENDS};
 
+	if (!s)
+		return -1;
 	if (hi & STACK_ENDS)
 		k.end = k.hi;
 	if (stack_copy(s, sp, k.hi) || s->len < 8)

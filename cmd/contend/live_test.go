@@ -369,26 +369,21 @@ func TestRecorderIsSmall(t *testing.T) {
 	livetest.Require(t)
 	victim := target(t)
 	// CPU time, not wall time; but what shares a core and its caches adds to that, too,
-	// so the least of a few recordings counts. What a short one takes is for loading
-	// the programs and for symbols.
-	capturing, attaching := time.Hour, time.Hour
-	for i := 0; i < 3 && (capturing > 500*time.Millisecond || attaching > time.Second); i++ {
-		short := contend(t, nil, "record", "--pid", pid(victim), "-d", "100ms", "-o", fmt.Sprint("short", i))
+	// so the least of a few recordings counts.
+	cpu := time.Hour
+	for i := 0; i < 3 && cpu > 500*time.Millisecond; i++ {
 		r := contend(t, nil, "record", "--pid", pid(victim), "-o", fmt.Sprint("out", i))
-		if short.code != exitOK || r.code != exitOK {
-			t.Fatalf("exit codes %d, %d", short.code, r.code)
+		if r.code != exitOK {
+			t.Fatalf("exit code %d", r.code)
 		}
-		t.Logf("peak memory %.1f MB, CPU %v of 10 s; of 0.1 s %v", float64(r.rss)/1e6, r.cpu, short.cpu)
+		t.Logf("peak memory %.1f MB, CPU %v of 10 s", float64(r.rss)/1e6, r.cpu)
 		if r.rss > 100e6 {
 			t.Errorf("the recorder grew to %.1f MB, want at most 100", float64(r.rss)/1e6)
 		}
-		capturing, attaching = min(capturing, r.cpu-short.cpu), min(attaching, short.cpu)
+		cpu = min(cpu, r.cpu)
 	}
-	if capturing > 500*time.Millisecond {
-		t.Errorf("capturing took %v of CPU in 10 s, want at most 5 %% of one core", capturing)
-	}
-	if attaching > time.Second {
-		t.Errorf("attaching and writing took %v of CPU, want at most 1 s", attaching)
+	if cpu > 500*time.Millisecond {
+		t.Errorf("the recorder used %v of CPU in 10 s, want at most 5 %% of one core", cpu)
 	}
 }
 

@@ -42,6 +42,7 @@ var counterNames = [bpf.GowaitCounterCOUNTERS]struct {
 	bpf.GowaitCounterC_BUSY_LOCKS:   {name: "busy_locks"},               // releases whose time the next one was charged
 	bpf.GowaitCounterC_LOST_CHARGES: {name: "lost_charges", lost: true}, // releases for which there was no room
 	bpf.GowaitCounterC_LOST_HOPS:    {name: "lost_hops", lost: true},    // of holders' own waits, for which there was no room
+	bpf.GowaitCounterC_ROUGH_HOPS:   {name: "rough_hops"},               // of holders' own waits, placed without the log of the lock, which was being written
 }
 
 const (

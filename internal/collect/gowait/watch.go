@@ -78,7 +78,7 @@ func (w *watch) run() {
 			w.err = err
 			return
 		}
-		wait := pace.Tick
+		wait := pace.Interval(s.Elapsed)
 		if w.pacer != nil {
 			wait = w.pacer.Wait(time.Duration(now() - w.c.window.start))
 		}

@@ -113,12 +113,11 @@ func (now cost) since(before cost) recording.Overhead {
 	}
 }
 
-// clear empties what a window filled. Stacks stay: threads that are off the CPU
-// now refer to them.
+// clear empties what a window filled, but for lost_sums, which reading empties.
+// Stacks stay: threads that are off the CPU now refer to them.
 func (c *Collector) clear() error {
 	return errors.Join(
 		c.objs.OffCounts.Put(uint32(0), make([]bpf.OffcpuOffCounters, ebpf.MustPossibleCPU())),
-		bpfmap.Zero[bpf.OffcpuOffSum](c.objs.LostSums),
 		bpfmap.Clear[bpf.OffcpuOffKey, bpf.OffcpuOffSum](c.objs.OffSums),
 	)
 }

@@ -81,6 +81,7 @@ func (h *harvest) addOpen(threads []bpf.OffcpuOpenWait, start, stop uint64) {
 
 func (c *Collector) readSums() (map[bpf.OffcpuOffKey]bpf.OffcpuOffSum, error) {
 	sums := make(map[bpf.OffcpuOffKey]bpf.OffcpuOffSum)
+	var lost []uint32
 	err := errors.Join(
 		bpfmap.Each(c.objs.OffSums, func(k bpf.OffcpuOffKey, v bpf.OffcpuOffSum) { sums[k] = v }),
 		bpfmap.Each(c.objs.LostSums, func(i uint32, v bpf.OffcpuOffSum) {
@@ -91,8 +92,12 @@ func (c *Collector) readSums() (map[bpf.OffcpuOffKey]bpf.OffcpuOffSum, error) {
 			sums[bpf.OffcpuOffKey{ // no stacks
 				State: uint8(i / buckets / edges), Edge: uint8(i / buckets % edges), Bucket: uint8(i % buckets),
 			}] = v
+			lost = append(lost, i)
 		}),
 	)
+	for _, i := range lost { // the map is an array, it has all keys
+		err = errors.Join(err, c.objs.LostSums.Put(i, bpf.OffcpuOffSum{}))
+	}
 	return sums, err
 }
 

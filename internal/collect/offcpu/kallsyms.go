@@ -46,7 +46,8 @@ func resolve(r io.Reader, addrs []uint64) (map[uint64]string, error) {
 		}
 		i, _ := slices.BinarySearch(addrs, s.addr)
 		if i < len(addrs) && s.addr > best[i].addr {
-			best[i] = symbol{s.addr, bytes.Clone(s.name)}
+			best[i].addr = s.addr
+			best[i].name = append(best[i].name[:0], s.name...) // most lines are nearer than the one before
 		}
 	}
 	if err := lines.Err(); err != nil {

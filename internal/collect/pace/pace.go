@@ -128,9 +128,16 @@ func (p *Pacer) learn(part Spent) {
 	p.rate += (part.rate() - p.rate) / float64(p.parts)
 }
 
+// Interval is how long after a time of the window the cost is looked at again, where
+// nothing is due: what it may come to meanwhile is a part of what was, or could have
+// been, spent before.
+func Interval(elapsed time.Duration) time.Duration {
+	return max(Tick, min(elapsed/20, slowTick))
+}
+
 // Wait is the time until the pacer is to be asked again.
 func (p *Pacer) Wait(elapsed time.Duration) time.Duration {
-	at := elapsed + max(Tick, min(elapsed/20, slowTick))
+	at := elapsed + Interval(elapsed)
 	switch {
 	case p.open && p.until != 0:
 		at = min(at, p.until)
