@@ -56,6 +56,8 @@ func classify(names []string, flags bpf.OffcpuOffFlags) string {
 		return recording.ClassRuntime
 	case flags&bpf.OffcpuOffFlagsOFF_SYSCALL != 0:
 		return recording.ClassSyscall
+	case len(names) > 0: // outside a system call a thread sleeps in a page fault only: in the kernel, too
+		return recording.ClassSyscall
 	}
-	return recording.ClassUnknown // a page fault, or a stack that could not be read
+	return recording.ClassUnknown // the stack could not be read
 }

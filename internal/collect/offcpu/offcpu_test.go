@@ -74,7 +74,8 @@ func TestClassify(t *testing.T) {
 		{"runtime.gopark time.Sleep main.f", syscall | locked, recording.ClassSleep},
 		{"main.f main.main", syscall | locked, recording.ClassRuntime}, // it waits for a P
 		{"[unknown] main.f", syscall, recording.ClassSyscall},          // C code
-		{"main.touch", 0, recording.ClassUnknown}, // a page fault
+		{"main.touch", 0, recording.ClassSyscall}, // a page fault
+		{"", 0, recording.ClassUnknown},
 	} {
 		if got := classify(strings.Fields(tt.stack), tt.flags); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.stack, got, tt.want)
