@@ -84,7 +84,7 @@ func (m *Maker) Try(ctx context.Context, exe, toolchain string, b Build, mode st
 		return readProfile(filepath.Join(dir, "block.pb.gz"))
 	})
 	r.compareOrder(got.profile, "execution trace", func() (*profile.Profile, error) {
-		return m.traced(ctx, toolchain, filepath.Join(dir, "trace.out"))
+		return m.traced(ctx, filepath.Join(dir, "trace.out"))
 	})
 	return r
 }
@@ -287,10 +287,11 @@ func readProfile(path string) (*profile.Profile, error) {
 	return profile.Parse(f)
 }
 
-// traced has the toolchain's own tool sum up what the execution trace says of
-// synchronization.
-func (m *Maker) traced(ctx context.Context, toolchain, path string) (*profile.Profile, error) {
-	cmd := m.command(ctx, toolchain, "tool", "trace", "-pprof=sync", path)
+// traced has the go command's own tool sum up what the execution trace says of
+// waits for locks: it reads the traces of all versions. (That of Go 1.22.0 serves a web
+// page instead.)
+func (m *Maker) traced(ctx context.Context, path string) (*profile.Profile, error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "trace", "-pprof=sync", path)
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError

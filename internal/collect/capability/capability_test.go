@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 
 	"contend/internal/recording"
+
+	"contend/internal/collect/livetest"
 )
 
 const (
@@ -174,9 +176,7 @@ func TestGoVersions(t *testing.T) {
 
 // On a machine that runs the other live tests, this one must say so.
 func TestThisHost(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	livetest.RequireRoot(t)
 	for _, c := range Host() {
 		t.Logf("%-34s %-8s %s  %s", c.Name, c.State, c.Detail, c.Remedy)
 	}

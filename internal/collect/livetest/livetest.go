@@ -23,6 +23,18 @@ func Require(t testing.TB) {
 	}
 }
 
+// RequireRoot skips a test that only root can make, as Require does.
+func RequireRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CONTEND_REQUIRE_BPF") != "" {
+		t.Fatal("CONTEND_REQUIRE_BPF is set, and this is not root")
+	}
+	t.Skip("needs root")
+}
+
 // loadable loads the smallest program of the type that uprobes need.
 var loadable = sync.OnceValue(func() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{

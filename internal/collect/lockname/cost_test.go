@@ -43,43 +43,6 @@ func lockSites(t testing.TB, b *symbolize.Binary, n int) [][]uint64 {
 	return sites
 }
 
-// TestSitesOf reports how many of a given binary's calls of the mutex's slow path
-// are named: BINARY=nats-server go test -run SitesOf -v.
-func TestSitesOf(t *testing.T) {
-	path := os.Getenv("BINARY")
-	if path == "" {
-		t.Skip("names the locks of $BINARY")
-	}
-	b, err := symbolize.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	sites := lockSites(t, b, 1<<20)
-	n := New(b, sites, nil)
-	defer n.Close()
-	named, names, why := 0, map[string]int{}, map[string]int{}
-	for _, s := range sites {
-		got, err := n.Site(s)
-		f, _ := b.FuncAt(s[1] - 1)
-		if Disagree(err) {
-			t.Errorf("%s: %v", f.Name, err)
-		}
-		if err != nil {
-			_, reason, _ := strings.Cut(err.Error(), ": ")
-			why[reason]++
-			t.Logf("%v", err)
-			continue
-		}
-		named++
-		names[got.Text]++
-	}
-	t.Logf("%d of %d calls named, %d names, %v; failures %v", named, len(sites), len(names), n.Source(), why)
-	for name, k := range names {
-		t.Logf("%6d %s", k, name)
-	}
-}
-
 // BenchmarkNames names 25 sites, as a recording has, of the test's program or of
 // $BINARY, with all that is read for it.
 func BenchmarkNames(b *testing.B) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"contend/internal/collect/livetest"
 )
 
 // childEnv makes this test a child that drops its privileges and says what is left.
@@ -61,9 +63,7 @@ func line(text, key string) string {
 }
 
 func TestKeep(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	livetest.RequireRoot(t)
 	// Built without cgo, as contend is: a test under the race detector is not.
 	exe := filepath.Join(t.TempDir(), "child")
 	build := exec.Command("go", "test", "-c", "-o", exe, ".")
