@@ -13,6 +13,9 @@ import (
 // bookieFrame bounds the frames between broker and bookie.
 const bookieFrame = 1 << 20
 
+// errEntriesLost is the failure of a bookie whose journal lacks what it acknowledged.
+var errEntriesLost = errors.New("came back without what it had acknowledged")
+
 // A bookieClient is the broker's connection to one bookie: entries go out in
 // batches by the writer's goroutine, answers come in by the reader's. Where the
 // bookie keeps its journal, the connection may break: the client waits for the
@@ -164,7 +167,7 @@ func (c *bookieClient) resume(next uint64) error {
 	u.ops, u.head, u.due = nil, 0, max(next, due)
 	u.mu.Unlock()
 	if next < due {
-		return fmt.Errorf("bookie %d came back with entries up to %d only, but had acknowledged those up to %d", c.stripe.index, next, due)
+		return fmt.Errorf("bookie %d %w: entries up to %d only, where it had acknowledged those up to %d", c.stripe.index, errEntriesLost, next, due)
 	}
 	n := 0
 	for n < len(open) && open[n].entry < next {

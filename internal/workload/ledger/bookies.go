@@ -19,10 +19,9 @@ func (s *session) makeJournalDir() error {
 	}
 	dir, err := os.MkdirTemp(s.options.JournalDir, "ledger-*")
 	if err != nil {
-		s.options.JournalDir = "" // nothing to remove
 		return fmt.Errorf("making a folder for the journals: %w", err)
 	}
-	s.options.JournalDir = dir
+	s.journals, s.options.JournalDir = dir, dir
 	return nil
 }
 

@@ -92,10 +92,13 @@ func TestLostJournalEndsTheRun(t *testing.T) {
 	}
 	if _, err := b.NextEvent(); err == nil {
 		t.Error("the run went on")
-	} else if want := "came back with entries up to"; !strings.Contains(err.Error(), want) {
+	} else if want := errEntriesLost.Error(); !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	if b.cmd.Wait() == nil {
 		t.Error("the broker ended with success")
+	}
+	if _, err := os.Stat(paths[0]); err != nil {
+		t.Errorf("the evidence is gone: %v", err)
 	}
 }

@@ -54,6 +54,7 @@ type session struct {
 	load       *child
 	listener   net.Listener
 	setup      childSetup
+	journals   string // the folder that this run made for them, "" none
 	neighbours []*child
 
 	mu      sync.Mutex
@@ -62,7 +63,7 @@ type session struct {
 	profile *workload.ProfileServer
 	events  chan workload.Event // of the load generator
 	begin   counters            // when the load began
-	unsound bool                // the journals do not hold what was acknowledged
+	unsound bool                // the journals do not hold what was acknowledged, or cannot be read
 }
 
 func startSession(ctx context.Context, o Options) (s *session, err error) {
@@ -187,7 +188,7 @@ func (s *session) close() {
 		}
 	}
 	s.profile.Close()
-	if s.options.JournalDir != "" && !s.unsound {
-		_ = os.RemoveAll(s.options.JournalDir) // an unsound one is evidence
+	if s.journals != "" && !s.unsound && !errors.Is(context.Cause(s.ctx), errEntriesLost) {
+		_ = os.RemoveAll(s.journals) // else they are evidence
 	}
 }

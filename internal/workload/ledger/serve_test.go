@@ -4,10 +4,33 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
+
+// A run that fails before it has made a folder for its journals leaves alone the one it was named.
+func TestServeOnATakenPortRemovesNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	o := small()
+	o.Listen, o.JournalDir = taken.Addr().String(), t.TempDir()
+	file := filepath.Join(o.JournalDir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Serve(t.Context(), io.Discard); err == nil {
+		t.Error("served on a taken port")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
 
 // A client may send on right behind its greeting: what the broker read with that
 // is served although nothing else ever arrives.
