@@ -81,19 +81,23 @@ func wasKilled(err error) bool {
 	return ok && status.Signaled()
 }
 
-// readBackJournals adds to the verdict over the whole run what was
-// acknowledged and is not in the journals.
-func (s *session) readBackJournals(r *recording.WorkloadResult) error {
-	if s.options.JournalDir == "" {
+// readBackJournals counts what was acknowledged, and what of that is not in the journals.
+func (s *session) readBackJournals() (acknowledged uint64, missing int64, err error) {
+	acknowledged = s.broker.ledger.confirmed.Load()
+	missing, err = readBack(s.options, acknowledged)
+	s.unsound = err != nil || missing > 0
+	return acknowledged, missing, err
+}
+
+// judgeJournals adds what is missing in the journals to the verdict over the whole run.
+func (s *session) judgeJournals(r *recording.WorkloadResult) error {
+	if s.journals == "" {
 		return nil
 	}
-	acknowledged := s.broker.ledger.confirmed.Load()
-	missing, err := readBack(s.options, acknowledged)
+	acknowledged, missing, err := s.readBackJournals()
 	if err != nil {
-		s.unsound = true
 		return err
 	}
-	s.unsound = missing > 0
 	r.Verify.Lost += missing
 	r.Verify = judgeMessages(r.Verify)
 	r.Settings["journal_entries"] = strconv.FormatUint(acknowledged, 10)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -12,9 +11,6 @@ import (
 
 	"contend/internal/handover"
 )
-
-// connectWithin bounds how long the other processes may take to connect.
-const connectWithin = 20 * time.Second
 
 // A broker is the process under observation: one topic, one ledger, one
 // subscription.
@@ -37,12 +33,12 @@ type broker struct {
 	consuming sync.WaitGroup // consumers connected
 
 	mu    sync.Mutex
-	conns []net.Conn // to close
+	conns map[net.Conn]bool // to close
 }
 
 // newBroker makes a broker whose failures cancel a context through fail.
 func newBroker(o Options, spinPerMicrosecond float64, fail context.CancelCauseFunc) (*broker, error) {
-	b := &broker{options: o, chained: o.Arm == EndToEnd, fail: fail, done: make(chan struct{})}
+	b := &broker{options: o, chained: o.Arm == EndToEnd, fail: fail, done: make(chan struct{}), conns: make(map[net.Conn]bool)}
 	executor, err := newLedgerExecutor(o, b.failed)
 	if err != nil {
 		return nil, err
@@ -85,117 +81,6 @@ func (b *broker) failed(err error) {
 
 // goRun starts f as a goroutine of the broker; its error ends the run.
 func (b *broker) goRun(f func() error) { b.work.Go(func() { b.failed(f()) }) }
-
-// accept waits until every bookie and client has connected, and not longer than
-// within, if that is not 0.
-func (b *broker) accept(ctx context.Context, listener net.Listener, within time.Duration) error {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
-	if within > 0 {
-		timer := time.AfterFunc(within, func() { listener.Close() })
-		defer timer.Stop()
-	}
-	producers := make([]*producerConn, b.options.Producers)
-	for range b.options.Ensemble + b.options.Consumers + b.options.Producers {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if errors.Is(err, net.ErrClosed) {
-			return fmt.Errorf("the load generator and the bookies did not connect within %v", connectWithin)
-		}
-		if err != nil {
-			return fmt.Errorf("accepting a connection: %w", err)
-		}
-		if err := b.register(conn, producers); err != nil {
-			return err
-		}
-	}
-	if b.options.JournalDir != "" {
-		b.goRun(func() error { b.acceptBookies(listener); return nil }) // until the session closes it
-	}
-	return b.serve(producers)
-}
-
-// acceptBookies takes in bookies that come back.
-func (b *broker) acceptBookies(listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		b.failed(b.register(conn, nil))
-	}
-}
-
-// owns notes a connection, so that close ends it.
-func (b *broker) owns(conn net.Conn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.conns = append(b.conns, conn)
-	if b.stopping.Load() {
-		conn.Close()
-	}
-}
-
-// register takes in a connection by its first frame.
-func (b *broker) register(conn net.Conn, producers []*producerConn) error {
-	b.owns(conn)
-	_ = conn.SetReadDeadline(time.Now().Add(connectWithin))
-	frames := newFrameBuffer(slabSize)
-	kind, body, err := frames.next(conn)
-	if err != nil {
-		return fmt.Errorf("registering a connection: %w", err)
-	}
-	if kind != kindHello {
-		return fmt.Errorf("registering a connection: %w: kind %d", errFrame, kind)
-	}
-	role, index, err := parseHello(body)
-	if err != nil {
-		return err
-	}
-	switch {
-	case role == roleBookie && index < len(b.bookies):
-		if err := b.registerBookie(conn, frames, index); err != nil {
-			return err
-		}
-	case role == roleConsumer && index < len(b.dispatcher.consumers) && b.dispatcher.consumers[index] == nil:
-		_ = conn.SetReadDeadline(time.Time{})
-		b.dispatcher.consumers[index] = newConsumerConn(conn, frames)
-		return nil // it goes on with the same buffer
-	case role == roleProducer && index < len(producers) && producers[index] == nil:
-		_ = conn.SetReadDeadline(time.Time{})
-		producers[index] = &producerConn{broker: b, id: index, conn: conn, frames: frames}
-		return nil // it goes on with the same buffer
-	default:
-		return fmt.Errorf("registering a connection: role %d, index %d is unknown or taken", role, index)
-	}
-	frames.close()
-	_ = conn.SetReadDeadline(time.Time{})
-	return nil
-}
-
-// registerBookie takes in a bookie once it has said which entry it is due.
-func (b *broker) registerBookie(conn net.Conn, frames *frameBuffer, index int) error {
-	kind, body, err := frames.next(conn)
-	if err != nil {
-		return fmt.Errorf("registering bookie %d: %w", index, err)
-	}
-	if kind != kindNext {
-		return fmt.Errorf("registering bookie %d: %w: kind %d", index, errFrame, kind)
-	}
-	next, err := parseNext(body)
-	if err != nil {
-		return err
-	}
-	_ = conn.SetReadDeadline(time.Time{})
-	select {
-	case b.bookies[index].links <- bookieLink{conn, next}:
-		return nil
-	default:
-		return fmt.Errorf("bookie %d connected twice", index)
-	}
-}
 
 // serve starts everything; the count of connections made sure that all are there.
 func (b *broker) serve(producers []*producerConn) error {
@@ -255,7 +140,7 @@ func (b *broker) close() {
 	b.gate.close()
 	close(b.done)
 	b.mu.Lock()
-	for _, conn := range b.conns {
+	for conn := range b.conns {
 		conn.Close()
 	}
 	b.mu.Unlock()

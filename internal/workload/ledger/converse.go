@@ -110,7 +110,7 @@ func (s *session) final(lines *workload.Conversation) error {
 
 func (s *session) sendFinal(ev workload.Event, lines *workload.Conversation) error {
 	s.complete(ev.Result, s.begin, s.broker.counters())
-	if err := s.readBackJournals(ev.Result); err != nil {
+	if err := s.judgeJournals(ev.Result); err != nil {
 		return err
 	}
 	if err := lines.Send(ev); err != nil {

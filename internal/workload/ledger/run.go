@@ -36,6 +36,9 @@ func run(ctx context.Context, o Options, lines *workload.Conversation) (err erro
 	if o.Connect != "" {
 		return connect(ctx, o, lines)
 	}
+	if o.Listen != "" {
+		return errors.New("handover: --listen is for contend workload only; to record a broker that listens, use record --pid")
+	}
 	s, err := startSession(ctx, o)
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ func (o *Options) Serves() bool { return o.Listen != "" }
 
 // Serve is the broker as a process of its own, without a load generator: it
 // listens on Options.Listen until one has connected, been served and left, or
-// ctx ends. It says on log where it listens.
+// ctx ends. It says on log where it listens. Where journals are kept it reads them
+// back in the end; that they lack what was acknowledged is an error.
 func (o *Options) Serve(ctx context.Context, log io.Writer) (err error) {
 	settings := *o
 	settings.Network = "tcp"
@@ -48,10 +49,26 @@ func (o *Options) Serve(ctx context.Context, log io.Writer) (err error) {
 	}
 	select {
 	case <-s.broker.left():
-		return nil
+		return s.reportJournals(log)
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	}
+}
+
+// reportJournals says how many entries the journals hold of those acknowledged.
+func (s *session) reportJournals(log io.Writer) error {
+	if s.journals == "" {
+		return nil
+	}
+	acknowledged, missing, err := s.readBackJournals()
+	if err != nil {
+		return err
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d of %d acknowledged entries are not in the journals, kept in %s", missing, acknowledged, s.journals)
+	}
+	_, err = fmt.Fprintf(log, "%d entries read back from the journals\n", acknowledged)
+	return err
 }
 
 // connect is the load generator as a process of its own, against a broker that
