@@ -9,8 +9,9 @@ LISTENER ?= -o reports/listener --force
 # The checkpoint experiments' flags.
 CHECKPOINT ?= --pairs 6 --aa 0 --force
 SWEEP ?= --vary callback=0s,500ns,2us,20us --vary locked=true,false --window 400ms --rounds 4
-# Time for each fuzzer, and which: a pattern over package.Name, empty for all.
+# Time for each fuzzer, how many at a time, and which: a pattern over package.Name, empty for all.
 FUZZTIME ?= 10m
+FUZZJOBS ?= 1
 FUZZONLY ?=
 # Rounds of bench-cost: more narrow its intervals.
 COST_ROUNDS ?= 6
@@ -59,8 +60,8 @@ bench-large: build ## measure contend and go tool pprof on large profiles, write
 	go build -o bin/trials ./cmd/trials
 	bin/trials large -n 3 -o reports/large-inputs.md
 
-fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, one after the other, write reports/fuzz.md
-	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -only '$(FUZZONLY)' -o reports/fuzz.md
+fuzz: ## run every parser's fuzzer for FUZZTIME (10m) each, FUZZJOBS (1) at a time, write reports/fuzz.md
+	nice -n 15 go run ./cmd/trials fuzz -time $(FUZZTIME) -jobs $(FUZZJOBS) -only '$(FUZZONLY)'
 
 bench-symbolize: ## measure contend's symbols and lock names on a 100 MB binary beside go tool pprof and addr2line, write reports/symbolize.md
 	@$(call apt,addr2line,binutils)

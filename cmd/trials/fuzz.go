@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,7 +16,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"contend/internal/recording"
 )
@@ -28,15 +32,24 @@ type fuzzed struct {
 	execs       string
 	interesting string
 	corpus      int    // committed inputs
+	version     string // of contend
 	failure     string // "" for a clean run
 }
 
-// fuzz runs every fuzzer of the project that the pattern matches, one after the
-// other on one worker each, for a time. One that fails does not stop the rest;
-// the report is written after each, so that an interrupted run leaves what it had
-// and can be gone on with by naming the rest.
-func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
-	only, err := regexp.Compile(pattern)
+// runFuzz runs every fuzzer of the project that a pattern matches, some at a time,
+// each on one worker and for a time. One that fails does not stop the rest; the
+// report is written after each, so that an interrupted run leaves what it had and
+// can be gone on with by naming the rest.
+func runFuzz(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("fuzz", flag.ContinueOnError)
+	each := f.Duration("time", 10*time.Minute, "time for each fuzzer")
+	pattern := f.String("only", "", "of the fuzzers, as package.Name, those that match")
+	atATime := f.Int("jobs", 1, "how many to run at a time")
+	out := f.String("o", "reports/fuzz.md", "the report; of one that is there, the rows of other fuzzers stay")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	only, err := regexp.Compile(*pattern)
 	if err != nil {
 		return err
 	}
@@ -44,43 +57,71 @@ func fuzz(ctx context.Context, out, pattern string, each time.Duration) error {
 	if err != nil {
 		return err
 	}
-	rows, err := earlierRows(out)
-	if err != nil {
+	report := fuzzReport{path: *out, targets: targets}
+	if report.rows, err = earlierRows(*out); err != nil {
 		return err
 	}
-	done := 0
-	failed := 0
-	for _, t := range targets {
-		if !only.MatchString(t.pkg + "." + t.name) {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "%s %s for %s\n", t.pkg, t.name, each)
-		t.run(ctx, each)
-		if ctx.Err() != nil {
-			break
-		}
-		if t.failure != "" {
-			failed++
-			fmt.Fprintln(os.Stderr, "  "+t.failure)
-		}
-		if err := t.keepCorpus(ctx); err != nil {
-			return err
-		}
-		done++
-		rows[t.key()] = fuzzRow(&t)
-		if err := recording.WriteFile(out, reportFuzz(targets, rows)); err != nil {
-			return err
-		}
+	version, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return fmt.Errorf("git describe: %w", err)
 	}
+	chosen := slices.DeleteFunc(slices.Clone(targets), func(t fuzzed) bool { return !only.MatchString(t.pkg + "." + t.name) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("no fuzzer matches %q", *pattern)
+	}
+	var group errgroup.Group
+	group.SetLimit(max(1, *atATime))
+	for i := range chosen {
+		t := &chosen[i]
+		t.version = strings.TrimSpace(string(version))
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			fmt.Fprintf(os.Stderr, "%s %s for %s\n", t.pkg, t.name, *each)
+			t.run(ctx, *each)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := t.keepCorpus(ctx); err != nil {
+				return err
+			}
+			return report.add(t)
+		})
+	}
+	err = group.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted after %d of %d fuzzers", done, len(targets))
-	case done == 0:
-		return fmt.Errorf("no fuzzer matches %q", pattern)
-	case failed > 0:
-		return fmt.Errorf("%d of %d fuzzers found something: see %s", failed, done, out)
+		return fmt.Errorf("interrupted after %d of %d fuzzers", report.added, len(chosen))
+	case err != nil:
+		return err
+	case report.failed > 0:
+		return fmt.Errorf("%d of %d fuzzers found something: see %s", report.failed, len(chosen), *out)
 	}
 	return nil
+}
+
+// fuzzReport is the report while its rows come in.
+type fuzzReport struct {
+	path    string
+	targets []fuzzed // all there are, in the report's order
+
+	mu            sync.Mutex
+	rows          map[string]string // by fuzzed.key
+	added, failed int
+}
+
+// add writes the report with the fuzzer's row.
+func (r *fuzzReport) add(t *fuzzed) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.added++
+	if t.failure != "" {
+		r.failed++
+		fmt.Fprintf(os.Stderr, "%s %s: %s\n", t.pkg, t.name, t.failure)
+	}
+	r.rows[t.key()] = fuzzRow(t)
+	return recording.WriteFile(r.path, reportFuzz(r.targets, r.rows))
 }
 
 // fuzzers lists the fuzz tests of all packages, in order.
@@ -203,13 +244,13 @@ func firstFailure(out []byte, err error) string {
 	return err.Error()
 }
 
-// fuzzRow is a fuzzer's line in the report, which begins as fuzzKey says.
+// fuzzRow is a fuzzer's line in the report, which begins with its key.
 func fuzzRow(f *fuzzed) string {
 	found := "nothing"
 	if f.failure != "" {
 		found = "`" + strings.ReplaceAll(f.failure, "|", `\|`) + "`"
 	}
-	return fmt.Sprintf("%s%s | %s | %s | %d | %s |\n", f.key(), f.elapsed.Round(time.Second), f.execs, f.interesting, f.corpus, found)
+	return fmt.Sprintf("%s%s | %s | %s | %s | %d | %s |\n", f.key(), f.version, f.elapsed.Round(time.Second), f.execs, f.interesting, f.corpus, found)
 }
 
 func (f *fuzzed) key() string { return fmt.Sprintf("| %s | %s | ", f.pkg, f.name) }
@@ -232,9 +273,9 @@ func earlierRows(path string) (map[string]string, error) {
 
 func reportFuzz(targets []fuzzed, rows map[string]string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz` on %s/%s, %s: the fuzzers of all parsers, one after the other, on one worker, each for FUZZTIME\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
-	b.WriteString("(10m; what it took is in the table). One of them by itself: `make fuzz FUZZTIME=1m FUZZONLY=PACKAGE.NAME`, or\n`go test -run '^$' -fuzz '^NAME$' -fuzztime 10m -fuzzminimizetime 100x -parallel 1 ./PACKAGE`.\n\n")
-	b.WriteString("| package | fuzzer | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "# Fuzzing\n\nMade by `make fuzz` on %s/%s, %s: the fuzzers of all parsers, FUZZJOBS (1) at a time, each on one worker for FUZZTIME\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
+	b.WriteString("(10m; what it took, with building it, is in the table). One of them by itself: `make fuzz FUZZTIME=1m FUZZONLY=PACKAGE.NAME`, or\n`go test -run '^$' -fuzz '^NAME$' -fuzztime 10m -fuzzminimizetime 100x -parallel 1 ./PACKAGE`.\n\n")
+	b.WriteString("| package | fuzzer | contend | took | executions | new inputs that reach new code | committed corpus | found |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range targets {
 		b.WriteString(rows[targets[i].key()])
 	}

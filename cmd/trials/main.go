@@ -39,6 +39,8 @@ func run(ctx context.Context, args []string) error {
 		return runMatrix(ctx, args[1:])
 	case "soak":
 		return runSoak(ctx, args[1:])
+	case "fuzz":
+		return runFuzz(ctx, args[1:])
 	}
 	if args[0] == "make-large" && len(args) == 5 {
 		stacks, err := strconv.Atoi(args[3])
@@ -65,8 +67,6 @@ func run(ctx context.Context, args []string) error {
 	binary := f.String("binary", "", "the large binary; built if not given (symbolize)")
 	n := f.Int("n", 40, "experiments (live)")
 	lines := f.String("lines", "reports/error-rates.jsonl", "the experiments, one line each (live, report)")
-	each := f.Duration("time", 10*time.Minute, "time for each fuzzer (fuzz)")
-	only := f.String("only", "", "of the fuzzers, as package.Name, those that match (fuzz)")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -102,8 +102,6 @@ func run(ctx context.Context, args []string) error {
 		return recording.WriteFile(*out, b.Bytes())
 	case "locknames":
 		return locknames(ctx, r, *out, scratch)
-	case "fuzz":
-		return fuzz(ctx, *out, *only, *each)
 	case "symbolize":
 		return symbolizeTrial(ctx, *binary, *out, scratch, *n)
 	case "cost":
